@@ -1,0 +1,77 @@
+// Package identity holds the mapping between names and subjects: which user and groups an agent of a managed cluster has
+// on the hub, and how such a subject is taken apart again. Peers depend on the spelling (spec 0.3).
+package identity
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+const (
+	// prefix of every user and group that stands for a managed cluster.
+	prefix = "system:open-cluster-management:"
+
+	// ManagedClustersGroup is the group of the agents of all managed clusters.
+	ManagedClustersGroup = prefix + "managed-clusters"
+
+	// BootstrapGroup is the group of everyone who may ask to register a cluster and nothing else.
+	BootstrapGroup = "system:bootstrappers:managedcluster"
+
+	// BootstrapUserPrefix precedes the token id in the user name of a join or bootstrap token.
+	BootstrapUserPrefix = "system:bootstrap:"
+
+	// ClusterNameLabel marks what belongs to one managed cluster: CSRs, namespaces, RBAC objects, leases.
+	ClusterNameLabel = "open-cluster-management.io/cluster-name"
+
+	// AddOnNameLabel marks the CSRs of add-on agents.
+	AddOnNameLabel = "open-cluster-management.io/addon-name"
+)
+
+// Agent names the klusterlet agent of one managed cluster.
+type Agent struct {
+	Cluster string // name of the ManagedCluster
+	Name    string // name of the agent within the cluster
+}
+
+// User is the agent's user name on the hub, the common name of its certificate.
+func (a Agent) User() string { return prefix + a.Cluster + ":" + a.Name }
+
+// Groups are the agent's groups on the hub, the organisations of its certificate.
+func (a Agent) Groups() []string { return []string{ClusterGroup(a.Cluster), ManagedClustersGroup} }
+
+// ClusterGroup is the group of all agents of one managed cluster.
+func ClusterGroup(cluster string) string { return prefix + cluster }
+
+// ParseAgent takes an agent's user name apart. It reports false for every other user: the name has to be the prefix and
+// exactly two non-empty parts, of which the first is a valid cluster name, so cluster1 and cluster10 never mix.
+func ParseAgent(user string) (Agent, bool) {
+	rest, ok := strings.CutPrefix(user, prefix)
+	if !ok {
+		return Agent{}, false
+	}
+	cluster, name, ok := strings.Cut(rest, ":")
+	if !ok || name == "" || strings.Contains(name, ":") || !ValidClusterName(cluster) {
+		return Agent{}, false
+	}
+	return Agent{Cluster: cluster, Name: name}, true
+}
+
+// AgentOf returns the agent that a user with these groups is. The cluster's own group must be present and no other
+// cluster's group may be: a certificate that names two clusters is nobody's.
+func AgentOf(user string, groups []string) (Agent, bool) {
+	agent, ok := ParseAgent(user)
+	if !ok || !slices.Contains(groups, ClusterGroup(agent.Cluster)) {
+		return Agent{}, false
+	}
+	for _, g := range groups {
+		if strings.HasPrefix(g, prefix) && g != ManagedClustersGroup && g != ClusterGroup(agent.Cluster) {
+			return Agent{}, false
+		}
+	}
+	return agent, true
+}
+
+// ValidClusterName reports whether a managed cluster may have this name: it becomes a namespace, so it is a DNS label.
+func ValidClusterName(name string) bool { return len(validation.IsDNS1123Label(name)) == 0 }
