@@ -1,0 +1,75 @@
+// Package api serves Open Cluster Management's kinds natively: one table of kinds, one strategy for all of them that
+// defaults, validates and prints by upstream's own definitions, and their storage. Adding a kind is a row in the table.
+package api
+
+import (
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	addonv1alpha1 "open-cluster-management.io/api/addon/v1alpha1"
+	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
+	clusterv1 "open-cluster-management.io/api/cluster/v1"
+	clusterv1alpha1 "open-cluster-management.io/api/cluster/v1alpha1"
+	clusterv1beta1 "open-cluster-management.io/api/cluster/v1beta1"
+	clusterv1beta2 "open-cluster-management.io/api/cluster/v1beta2"
+	operatorv1 "open-cluster-management.io/api/operator/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+	workv1alpha1 "open-cluster-management.io/api/work/v1alpha1"
+)
+
+// kind is a row of the table: one resource of one group in all its versions.
+type kind struct {
+	// versions hold the object and its list in each served version. The first one is stored, and is its own internal
+	// version: it is registered under its version and as the group's internal one, so that storing it converts nothing.
+	versions []version
+
+	// opaque, where set, leaves out of a copy of the object what a schema need not see because it says nothing about it:
+	// the manifests of works, which are nearly all of their bytes.
+	opaque func(runtime.Object) runtime.Object
+
+	// canonical, where set, brings an object into one form before it is compared and stored.
+	canonical func(runtime.Object)
+}
+
+type version struct {
+	gv     schema.GroupVersion
+	object runtime.Object
+	list   runtime.Object
+}
+
+// kinds lists what is served (spec 0.1). It is a function, so that no caller can change another one's table.
+func kinds() []kind {
+	return []kind{
+		{versions: []version{{clusterv1.SchemeGroupVersion, &clusterv1.ManagedCluster{}, &clusterv1.ManagedClusterList{}}}},
+		{versions: []version{{clusterv1beta2.SchemeGroupVersion, &clusterv1beta2.ManagedClusterSet{}, &clusterv1beta2.ManagedClusterSetList{}}}},
+		{versions: []version{{clusterv1beta2.SchemeGroupVersion, &clusterv1beta2.ManagedClusterSetBinding{}, &clusterv1beta2.ManagedClusterSetBindingList{}}}},
+		{versions: []version{{clusterv1beta1.SchemeGroupVersion, &clusterv1beta1.Placement{}, &clusterv1beta1.PlacementList{}}}},
+		{versions: []version{{clusterv1beta1.SchemeGroupVersion, &clusterv1beta1.PlacementDecision{}, &clusterv1beta1.PlacementDecisionList{}}}},
+		{versions: []version{{clusterv1alpha1.SchemeGroupVersion, &clusterv1alpha1.AddOnPlacementScore{}, &clusterv1alpha1.AddOnPlacementScoreList{}}}},
+		{
+			versions:  []version{{workv1.SchemeGroupVersion, &workv1.ManifestWork{}, &workv1.ManifestWorkList{}}},
+			opaque:    withoutManifests,
+			canonical: canonicalWork,
+		},
+		{
+			versions:  []version{{workv1alpha1.SchemeGroupVersion, &workv1alpha1.ManifestWorkReplicaSet{}, &workv1alpha1.ManifestWorkReplicaSetList{}}},
+			canonical: canonicalReplicaSet,
+		},
+		{versions: []version{
+			{addonv1alpha1.SchemeGroupVersion, &addonv1alpha1.ClusterManagementAddOn{}, &addonv1alpha1.ClusterManagementAddOnList{}},
+			{addonv1beta1.SchemeGroupVersion, &addonv1beta1.ClusterManagementAddOn{}, &addonv1beta1.ClusterManagementAddOnList{}},
+		}},
+		{versions: []version{
+			{addonv1alpha1.SchemeGroupVersion, &addonv1alpha1.ManagedClusterAddOn{}, &addonv1alpha1.ManagedClusterAddOnList{}},
+			{addonv1beta1.SchemeGroupVersion, &addonv1beta1.ManagedClusterAddOn{}, &addonv1beta1.ManagedClusterAddOnList{}},
+		}},
+		{versions: []version{
+			{addonv1alpha1.SchemeGroupVersion, &addonv1alpha1.AddOnDeploymentConfig{}, &addonv1alpha1.AddOnDeploymentConfigList{}},
+			{addonv1beta1.SchemeGroupVersion, &addonv1beta1.AddOnDeploymentConfig{}, &addonv1beta1.AddOnDeploymentConfigList{}},
+		}},
+		{
+			versions:  []version{{addonv1alpha1.SchemeGroupVersion, &addonv1alpha1.AddOnTemplate{}, &addonv1alpha1.AddOnTemplateList{}}},
+			canonical: canonicalAddOnTemplate,
+		},
+		{versions: []version{{operatorv1.SchemeGroupVersion, &operatorv1.ClusterManager{}, &operatorv1.ClusterManagerList{}}}},
+	}
+}
