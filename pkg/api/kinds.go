@@ -14,6 +14,8 @@ import (
 	operatorv1 "open-cluster-management.io/api/operator/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 	workv1alpha1 "open-cluster-management.io/api/work/v1alpha1"
+
+	"nave/pkg/api/cluster"
 )
 
 // kind is a row of the table: one resource of one group in all its versions.
@@ -42,7 +44,7 @@ func kinds() []kind {
 		{versions: []version{{clusterv1.SchemeGroupVersion, &clusterv1.ManagedCluster{}, &clusterv1.ManagedClusterList{}}}},
 		{versions: []version{{clusterv1beta2.SchemeGroupVersion, &clusterv1beta2.ManagedClusterSet{}, &clusterv1beta2.ManagedClusterSetList{}}}},
 		{versions: []version{{clusterv1beta2.SchemeGroupVersion, &clusterv1beta2.ManagedClusterSetBinding{}, &clusterv1beta2.ManagedClusterSetBindingList{}}}},
-		{versions: []version{{clusterv1beta1.SchemeGroupVersion, &clusterv1beta1.Placement{}, &clusterv1beta1.PlacementList{}}}},
+		{versions: []version{{clusterv1beta1.SchemeGroupVersion, &cluster.Placement{}, &cluster.PlacementList{}}}},
 		{versions: []version{{clusterv1beta1.SchemeGroupVersion, &clusterv1beta1.PlacementDecision{}, &clusterv1beta1.PlacementDecisionList{}}}},
 		{versions: []version{{clusterv1alpha1.SchemeGroupVersion, &clusterv1alpha1.AddOnPlacementScore{}, &clusterv1alpha1.AddOnPlacementScoreList{}}}},
 		{

@@ -73,5 +73,16 @@ func AgentOf(user string, groups []string) (Agent, bool) {
 	return agent, true
 }
 
+// reservedName is the one name that no managed cluster may have: its own group would be that of all clusters.
+const reservedName = "managed-clusters"
+
 // ValidClusterName reports whether a managed cluster may have this name: it becomes a namespace, so it is a DNS label.
-func ValidClusterName(name string) bool { return len(validation.IsDNS1123Label(name)) == 0 }
+func ValidClusterName(name string) bool { return len(CheckClusterName(name)) == 0 }
+
+// CheckClusterName says what is wrong with a managed cluster's name, in the words of Kubernetes' own checks.
+func CheckClusterName(name string) []string {
+	if name == reservedName {
+		return []string{"the name is reserved: its group would be the group of all managed clusters"}
+	}
+	return validation.IsDNS1123Label(name)
+}

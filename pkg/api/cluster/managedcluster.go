@@ -12,13 +12,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/utils/clock"
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
 	clusterv1beta2 "open-cluster-management.io/api/cluster/v1beta2"
+
+	"nave/pkg/identity"
 )
 
 const (
@@ -81,7 +82,7 @@ func (r *Rules) stampTaints(mc, old *clusterv1.ManagedCluster) error {
 // ValidateCluster checks a new or changed cluster. old is nil on create.
 func (r *Rules) ValidateCluster(ctx context.Context, attributes admission.Attributes, mc, old *clusterv1.ManagedCluster) error {
 	if old == nil {
-		if reasons := validation.IsDNS1123Label(mc.Name); len(reasons) > 0 {
+		if reasons := identity.CheckClusterName(mc.Name); len(reasons) > 0 {
 			return apierrors.NewBadRequest(fmt.Sprintf("metadata.name format is not correct: %s", strings.Join(reasons, ",")))
 		}
 	}
