@@ -9,11 +9,6 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
-// ClusterAuthorizer draws the line that no role can move: whoever is an agent of one managed cluster touches that
-// cluster's namespace, its own ManagedCluster and its own signing requests, and nothing else (D5). It only ever denies;
-// what it lets pass, RBAC still has to allow.
-type ClusterAuthorizer struct{}
-
 // clusterScoped are the resources outside of namespaces that an agent needs (spec 9.2, 9.4), by group and name.
 var clusterScoped = map[string]bool{
 	"certificates.k8s.io/certificatesigningrequests":            true,
@@ -25,8 +20,10 @@ var clusterScoped = map[string]bool{
 	"cluster.open-cluster-management.io/managedclusters/status": true,
 }
 
-// Authorize implements authorizer.Authorizer.
-func (ClusterAuthorizer) Authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+// Authorize draws the line that no role can move: whoever is an agent of one managed cluster touches that cluster's
+// namespace, its own ManagedCluster and its own signing requests, and nothing else (D5). It only ever denies; what it lets
+// pass, RBAC still has to allow. It is an authorizer.AuthorizerFunc.
+func Authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	u := a.GetUser()
 	if u == nil || !claimsCluster(u.GetName(), u.GetGroups()) {
 		return authorizer.DecisionNoOpinion, "", nil

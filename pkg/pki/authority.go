@@ -204,6 +204,9 @@ func parsePair(text []byte) (*Authority, error) {
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
 		switch block.Type {
 		case certificateBlock:
+			if a.Certificate != nil {
+				continue // the chain
+			}
 			c, err := x509.ParseCertificate(block.Bytes)
 			if err != nil {
 				return nil, fmt.Errorf("certificate: %w", err)

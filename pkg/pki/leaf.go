@@ -31,6 +31,8 @@ func (a *Authority) LoadLeaf(file string, leaf Leaf, now time.Time) (*Pair, erro
 	if err != nil {
 		return nil, err
 	}
+	// The chain ends with the CA itself, so that a peer can check a pin of it from the handshake alone.
+	text = append(text, CertificatePEM(a.Certificate)...)
 	if err := WriteFile(file, text, 0o600); err != nil {
 		return nil, fmt.Errorf("keep certificate: %w", err)
 	}

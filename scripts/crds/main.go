@@ -16,19 +16,19 @@ const module = "open-cluster-management.io/api"
 // its managed cluster.
 var targets = map[string][]string{
 	"pkg/api/schema/crd": {
-		"addon/v1alpha1/*.crd.yaml",
-		"addon/v1beta1/*.crd.yaml",
-		"cluster/v1/*managedclusters.crd.yaml",
-		"cluster/v1alpha1/*addonplacementscores.crd.yaml",
+		"addon/v1alpha1/*_addontemplates.crd.yaml",
+		"addon/v1beta1/*.crd.yaml", // hold v1alpha1 as well
+		"cluster/v1/*_managedclusters.crd.yaml",
+		"cluster/v1alpha1/*_addonplacementscores.crd.yaml",
 		"cluster/v1beta1/*.crd.yaml",
 		"cluster/v1beta2/*.crd.yaml",
-		"operator/v1/*clustermanagers.crd.yaml",
-		"work/v1/*manifestworks.crd.yaml",
+		"operator/v1/*_clustermanagers.crd.yaml",
+		"work/v1/*_manifestworks.crd.yaml",
 		"work/v1alpha1/*.crd.yaml",
 	},
 	"manifests/spoke": {
-		"cluster/v1alpha1/*clusterclaims.crd.yaml",
-		"work/v1/*appliedmanifestworks.crd.yaml",
+		"cluster/v1alpha1/*_clusterclaims.crd.yaml",
+		"work/v1/*_appliedmanifestworks.crd.yaml",
 	},
 }
 
@@ -74,9 +74,6 @@ func refill(folder, source string, patterns []string) error {
 			return fmt.Errorf("module %s has no file that matches %s (%v)", module, pattern, err)
 		}
 		for _, file := range files {
-			if strings.Contains(filepath.Base(file), "appliedmanifestworks") && !strings.Contains(pattern, "applied") {
-				continue // lives on managed clusters only
-			}
 			if err := copyFile(folder, source, file); err != nil {
 				return err
 			}

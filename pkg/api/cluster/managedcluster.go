@@ -52,8 +52,9 @@ func (r *Rules) MutateCluster(mc, old *clusterv1.ManagedCluster) error {
 	return nil
 }
 
-// stampTaints sets timeAdded of new and changed taints to now. A taint is known by key and effect together: a key may
-// stand twice with different effects, and each of the two has its own age.
+// stampTaints sets timeAdded of new and changed taints to now, and keeps that of the others, also where a client that
+// knows nothing of it (kubectl apply) leaves it out. A taint is known by key, value and effect together: a key may stand
+// twice with different effects, and each of the two has its own age.
 func (r *Rules) stampTaints(mc, old *clusterv1.ManagedCluster) error {
 	now := metav1.NewTime(r.Clock.Now())
 	var forbidden []string
@@ -69,6 +70,8 @@ func (r *Rules) stampTaints(mc, old *clusterv1.ManagedCluster) error {
 		switch {
 		case before < 0 && taint.TimeAdded.IsZero():
 			taint.TimeAdded = now
+		case before >= 0 && taint.TimeAdded.IsZero():
+			taint.TimeAdded = old.Spec.Taints[before].TimeAdded
 		case before < 0 || !taint.TimeAdded.Equal(&old.Spec.Taints[before].TimeAdded):
 			forbidden = append(forbidden, taint.Key)
 		}
