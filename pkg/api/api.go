@@ -53,12 +53,15 @@ func (a *API) GroupVersions() []runtimeschema.GroupVersion {
 // StorageFactory says how the kinds are encoded in etcd: as JSON in the stored version. config is the store's connection.
 func (a *API) StorageFactory(config storagebackend.Config, served serverstorage.APIResourceConfigSource) serverstorage.StorageFactory {
 	encoding := serverstorage.NewDefaultResourceEncodingConfig(a.Scheme)
+	prefixes := map[runtimeschema.GroupResource]string{}
 	for _, k := range a.table {
 		stored := k.versions[0].gv
 		internal := runtimeschema.GroupVersion{Group: stored.Group, Version: runtime.APIVersionInternal}
-		encoding.SetResourceEncoding(a.resource(k), stored, internal)
+		resource := a.resource(k)
+		encoding.SetResourceEncoding(resource, stored, internal)
+		prefixes[resource] = resource.Group + "/" + resource.Resource // where a CRD's objects lie, too
 	}
-	return serverstorage.NewDefaultStorageFactory(config, runtime.ContentTypeJSON, a.codecs, encoding, served, nil)
+	return serverstorage.NewDefaultStorageFactory(config, runtime.ContentTypeJSON, a.codecs, encoding, served, prefixes)
 }
 
 // Groups makes the API groups to install into a server, with storage made by options.

@@ -47,11 +47,7 @@ func canonicalJSON(raw []byte) ([]byte, bool) {
 	if err := decoder.Decode(&value); err != nil {
 		return nil, false
 	}
-	var out bytes.Buffer
-	encoder := json.NewEncoder(&out)
-	encoder.SetEscapeHTML(false)
-	if err := encoder.Encode(value); err != nil {
-		return nil, false
-	}
-	return bytes.TrimRight(out.Bytes(), "\n"), true
+	// Marshal escapes <, > and &, and so does the encoder that stores and sends the object: what comes back is the same.
+	out, err := json.Marshal(value)
+	return out, err == nil
 }
