@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/watch"
+	workclient "open-cluster-management.io/api/client/work/clientset/versioned"
+	workv1 "open-cluster-management.io/api/work/v1"
+)
+
+const labCluster = "cluster1"
+
+// measureLab brings a lab with one cluster up and sends works through it.
+func measureLab(ctx context.Context, o options) ([]row, error) {
+	dir, err := os.MkdirTemp("", "nave-perf-lab-")
+	if err != nil {
+		return nil, err
+	}
+	defer os.RemoveAll(dir)
+	lab := func(ctx context.Context, arguments ...string) error {
+		cmd := exec.CommandContext(ctx, o.nave, append([]string{"lab"}, arguments...)...)
+		cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+		return cmd.Run()
+	}
+	if err := lab(ctx, "up", "--clusters", "1", "--data-dir", dir); err != nil {
+		return nil, fmt.Errorf("bring the lab up: %w", err)
+	}
+	defer func() { _ = lab(context.WithoutCancel(ctx), "down", "--data-dir", dir) }()
+
+	_, config, err := clientFor(filepath.Join(dir, "hub.kubeconfig"))
+	if err != nil {
+		return nil, err
+	}
+	works, err := workclient.NewForConfig(config)
+	if err != nil {
+		return nil, err
+	}
+	create, update, err := propagate(ctx, works, o.works)
+	if err != nil {
+		return nil, err
+	}
+	if err := pause(ctx, settle); err != nil {
+		return nil, err
+	}
+	pid, err := processWith("nave", "agent", dir)
+	if err != nil {
+		return nil, err
+	}
+	agent, err := memoryOf(pid)
+	if err != nil {
+		return nil, err
+	}
+	return []row{
+		{fmt.Sprintf("create to Applied, %d works one after the other", o.works), quantiles(create), "p50 <= 25ms"},
+		{"update to Applied at the new generation", quantiles(update), ""},
+		{fmt.Sprintf("agent idle with %d works, resident (anonymous)", o.works), agent.String(), "<= 110 MB (<= 30 MB)"},
+	}, nil
+}
+
+func quantiles(d []time.Duration) string {
+	return fmt.Sprintf("p50 %s, p99 %s", quantile(d, 0.5).Round(100*time.Microsecond), quantile(d, 0.99).Round(100*time.Microsecond))
+}
+
+// propagate creates n works one after the other, then changes each, and measures until the agent reports Applied at the
+// generation that was written.
+func propagate(ctx context.Context, client workclient.Interface, n int) (create, update []time.Duration, err error) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	works := client.WorkV1().ManifestWorks(labCluster)
+	events, err := works.Watch(ctx, metav1.ListOptions{})
+	if err != nil {
+		return nil, nil, fmt.Errorf("watch works: %w", err)
+	}
+	defer events.Stop()
+	for i := range n {
+		work := workNumber(i)
+		begun := time.Now()
+		if _, err := works.Create(ctx, work, metav1.CreateOptions{}); err != nil {
+			return nil, nil, fmt.Errorf("create work %s: %w", work.Name, err)
+		}
+		if err := untilApplied(ctx, events, work.Name, 1); err != nil {
+			return nil, nil, err
+		}
+		create = append(create, time.Since(begun))
+	}
+	for i := range n {
+		name := workNumber(i).Name
+		patch := []byte(`[{"op":"replace","path":"/spec/workload/manifests/0/data/value","value":"changed"}]`)
+		begun := time.Now()
+		if _, err := works.Patch(ctx, name, types.JSONPatchType, patch, metav1.PatchOptions{}); err != nil {
+			return nil, nil, fmt.Errorf("change work %s: %w", name, err)
+		}
+		if err := untilApplied(ctx, events, name, 2); err != nil {
+			return nil, nil, err
+		}
+		update = append(update, time.Since(begun))
+	}
+	return create, update, nil
+}
+
+func untilApplied(ctx context.Context, events watch.Interface, name string, generation int64) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("work %s is not applied at generation %d: %w", name, generation, ctx.Err())
+		case event, ok := <-events.ResultChan():
+			if !ok {
+				return fmt.Errorf("watch of works ended before work %s was applied", name)
+			}
+			work, ok := event.Object.(*workv1.ManifestWork)
+			if !ok || work.Name != name {
+				continue
+			}
+			applied := meta.FindStatusCondition(work.Status.Conditions, workv1.WorkApplied)
+			if applied != nil && applied.Status == metav1.ConditionTrue && applied.ObservedGeneration == generation {
+				return nil
+			}
+		}
+	}
+}
+
+func workNumber(i int) *workv1.ManifestWork {
+	raw := fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"perf-%d","namespace":"default"},"data":{"value":"first"}}`, i)
+	return &workv1.ManifestWork{
+		ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("perf-%d", i)},
+		Spec: workv1.ManifestWorkSpec{Workload: workv1.ManifestsTemplate{
+			Manifests: []workv1.Manifest{{RawExtension: runtime.RawExtension{Raw: []byte(raw)}}},
+		}},
+	}
+}
