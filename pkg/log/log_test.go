@@ -42,7 +42,9 @@ func TestLibrariesAreQuieter(t *testing.T) {
 			slog.New(slogHandler{log: l}).Log(context.Background(), slog.LevelDebug, "text", "key", "value")
 		}, ""},
 		{"zap's information", func(l logrus.FieldLogger) { Zap(l).Info("text", zap.String("key", "value")) }, "debug"},
-		{"zap's error", func(l logrus.FieldLogger) { Zap(l).With(zap.String("key", "value")).Error("text", zap.Error(errors.New("e"))) }, "warning"},
+		{"zap's error", func(l logrus.FieldLogger) {
+			Zap(l).With(zap.String("key", "value")).Error("text", zap.Error(errors.New("e")))
+		}, "warning"},
 		{"zap's details", func(l logrus.FieldLogger) { Zap(l).Debug("text", zap.String("key", "value")) }, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {

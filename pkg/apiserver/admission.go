@@ -1,0 +1,143 @@
+package apiserver
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/admission/initializer"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
+	clusterclient "open-cluster-management.io/api/client/cluster/clientset/versioned"
+	clusterv1 "open-cluster-management.io/api/cluster/v1"
+	clusterv1beta2 "open-cluster-management.io/api/cluster/v1beta2"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"nave/pkg/api/cluster"
+	"nave/pkg/api/work"
+)
+
+// pluginName is how the plugin shows in metrics and audit annotations.
+const pluginName = "OpenClusterManagement"
+
+// rules is the admission plugin with the rules that upstream has in webhooks, and the ones of join tokens. It runs before
+// users' own webhooks and policies (D3).
+type rules struct {
+	*admission.Handler
+	clock      clock.PassiveClock
+	authorizer authorizer.Authorizer
+	kube       kubernetes.Interface
+	loopback   *rest.Config
+	cluster    *cluster.Rules
+	work       *work.Rules
+	tokens     *tokenRules
+}
+
+var _ admission.MutationInterface = &rules{}
+var _ admission.ValidationInterface = &rules{}
+var _ initializer.WantsAuthorizer = &rules{}
+var _ initializer.WantsExternalKubeClientSet = &rules{}
+var _ admission.InitializationValidator = &rules{}
+
+func (c *Config) registerAdmission(plugins *admission.Plugins) {
+	plugins.Register(pluginName, func(io.Reader) (admission.Interface, error) {
+		return &rules{Handler: admission.NewHandler(admission.Create, admission.Update), clock: c.Clock}, nil
+	})
+}
+
+// SetAuthorizer implements initializer.WantsAuthorizer.
+func (r *rules) SetAuthorizer(a authorizer.Authorizer) { r.authorizer = a }
+
+// SetLoopback hands in the configuration for clients of the server itself.
+func (r *rules) SetLoopback(config *rest.Config) { r.loopback = config }
+
+// loopback is the initializer that does it.
+type loopback struct{ config *rest.Config }
+
+// Initialize implements admission.PluginInitializer.
+func (l loopback) Initialize(plugin admission.Interface) {
+	if r, ok := plugin.(*rules); ok {
+		r.SetLoopback(l.config)
+	}
+}
+
+// SetExternalKubeClientSet implements initializer.WantsExternalKubeClientSet.
+func (r *rules) SetExternalKubeClientSet(client kubernetes.Interface) { r.kube = client }
+
+// ValidateInitialization completes the rules once everything they need has been handed in.
+func (r *rules) ValidateInitialization() error {
+	if r.authorizer == nil || r.kube == nil || r.loopback == nil {
+		return errors.New("admission rules have no authorizer or no client")
+	}
+	clusters, err := clusterclient.NewForConfig(jsonOnly(r.loopback))
+	if err != nil {
+		return fmt.Errorf("client for admission rules: %w", err)
+	}
+	r.cluster = &cluster.Rules{Authorizer: r.authorizer, Clock: r.clock, Namespace: func(ctx context.Context, name string) (*corev1.Namespace, error) {
+		return r.kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+	}}
+	r.work = &work.Rules{Authorizer: r.authorizer}
+	r.tokens = &tokenRules{kube: r.kube, clock: r.clock, clusters: func(ctx context.Context, name string) (*clusterv1.ManagedCluster, error) {
+		return clusters.ClusterV1().ManagedClusters().Get(ctx, name, metav1.GetOptions{})
+	}}
+	return nil
+}
+
+// Admit fills in what clients may not choose.
+func (r *rules) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	mc, ok := a.GetObject().(*clusterv1.ManagedCluster)
+	if !ok || a.GetSubresource() != "" {
+		return nil
+	}
+	old, err := oldOf[clusterv1.ManagedCluster](a)
+	if err != nil {
+		return err
+	}
+	r.tokens.Mark(a, mc, old)
+	return r.cluster.MutateCluster(mc, old)
+}
+
+// Validate checks what is about to be stored.
+func (r *rules) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if a.GetSubresource() != "" {
+		return nil
+	}
+	if err := r.tokens.Validate(ctx, a); err != nil {
+		return err
+	}
+	switch obj := a.GetObject().(type) {
+	case *clusterv1.ManagedCluster:
+		old, err := oldOf[clusterv1.ManagedCluster](a)
+		if err != nil {
+			return err
+		}
+		return r.cluster.ValidateCluster(ctx, a, obj, old)
+	case *clusterv1beta2.ManagedClusterSetBinding:
+		return r.cluster.ValidateBinding(ctx, a, obj)
+	case *workv1.ManifestWork:
+		old, err := oldOf[workv1.ManifestWork](a)
+		if err != nil {
+			return err
+		}
+		return r.work.ValidateWork(ctx, a, obj, old)
+	}
+	return nil
+}
+
+// oldOf is the object before the change, nil on create.
+func oldOf[T any](a admission.Attributes) (*T, error) {
+	if a.GetOldObject() == nil {
+		return nil, nil
+	}
+	old, ok := any(a.GetOldObject()).(*T)
+	if !ok {
+		return nil, fmt.Errorf("object before the change is a %T", a.GetOldObject())
+	}
+	return old, nil
+}

@@ -1,0 +1,96 @@
+package apiserver
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/util/sets"
+	"k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle"
+	mutatingpolicy "k8s.io/apiserver/pkg/admission/plugin/policy/mutating"
+	validatingpolicy "k8s.io/apiserver/pkg/admission/plugin/policy/validating"
+	"k8s.io/apiserver/pkg/admission/plugin/resourcequota"
+	mutatingwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook/mutating"
+	validatingwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook/validating"
+	"k8s.io/kubernetes/pkg/controlplane/apiserver/options"
+	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
+	certapproval "k8s.io/kubernetes/plugin/pkg/admission/certificates/approval"
+	certsigning "k8s.io/kubernetes/plugin/pkg/admission/certificates/signing"
+	certsubject "k8s.io/kubernetes/plugin/pkg/admission/certificates/subjectrestriction"
+	"k8s.io/kubernetes/plugin/pkg/admission/serviceaccount"
+)
+
+const (
+	// tokenIssuer names the hub in service-account tokens. It is not an address, so tokens outlive a change of it.
+	tokenIssuer = "https://kubernetes.default.svc"
+
+	// maxStreamsPerConnection is what kube-apiserver recommends against HTTP/2 floods.
+	maxStreamsPerConnection = 100
+)
+
+// admissionPlugins are those of Kubernetes' that make sense without pods and nodes, in no order; ours comes with them.
+func admissionPlugins() sets.Set[string] {
+	return sets.New(
+		lifecycle.PluginName,
+		serviceaccount.PluginName,
+		certapproval.PluginName,
+		certsigning.PluginName,
+		certsubject.PluginName,
+		mutatingpolicy.PluginName,
+		mutatingwebhook.PluginName,
+		resourcequota.PluginName,
+		validatingpolicy.PluginName,
+		validatingwebhook.PluginName,
+		pluginName,
+	)
+}
+
+// options turns the Config into those of Kubernetes' generic control plane.
+func (c *Config) options() (*options.Options, error) {
+	o := options.NewOptions()
+	if err := c.serve(o); err != nil {
+		return nil, err
+	}
+	o.Etcd.StorageConfig.Transport.ServerList = []string{c.Endpoint}
+	o.Etcd.EncryptionProviderConfigFilepath = c.EncryptionFile
+	o.Features.EnableProfiling = false
+	o.GenericServerRunOptions.ExternalHost = c.AdvertiseHost
+	o.SystemNamespaces = append(o.SystemNamespaces, c.SystemNamespaces...)
+
+	o.Authentication.ClientCert.ClientCA = c.ClientCAFile
+	o.Authentication.BootstrapToken.Enable = true
+	o.Authentication.ServiceAccounts.KeyFiles = []string{c.ServiceAccountKeyFile}
+	o.Authentication.ServiceAccounts.Issuers = []string{tokenIssuer}
+	o.Authentication.ServiceAccounts.OptionalTokenGetter = serviceAccountGetter
+	o.ServiceAccountSigningKeyFile = c.ServiceAccountKeyFile
+	o.Authorization.Modes = []string{"RBAC"}
+
+	plugins := admissionPlugins()
+	generic := o.Admission.GenericAdmission
+	c.registerAdmission(generic.Plugins)
+	before := slices.Index(generic.RecommendedPluginOrder, mutatingpolicy.PluginName)
+	if before < 0 {
+		return nil, fmt.Errorf("admission order: Kubernetes knows no plugin %s", mutatingpolicy.PluginName)
+	}
+	generic.RecommendedPluginOrder = slices.Insert(slices.Clone(generic.RecommendedPluginOrder), before, pluginName)
+	generic.DefaultOffPlugins = sets.New(kubeoptions.AllOrderedPlugins...).Difference(plugins)
+	return o, nil
+}
+
+func (c *Config) serve(o *options.Options) error {
+	host, port, err := net.SplitHostPort(c.Listener.Addr().String())
+	if err != nil {
+		return fmt.Errorf("listen address %s: %w", c.Listener.Addr(), err)
+	}
+	number, err := strconv.Atoi(port)
+	if err != nil {
+		return fmt.Errorf("listen address %s: port: %w", c.Listener.Addr(), err)
+	}
+	s := o.SecureServing
+	s.Listener, s.BindAddress, s.BindPort = c.Listener, net.ParseIP(host), number
+	s.ServerCert.CertKey.CertFile, s.ServerCert.CertKey.KeyFile = c.ServerCertFile, c.ServerCertFile
+	s.MinTLSVersion = "VersionTLS12"
+	s.HTTP2MaxStreamsPerConnection = maxStreamsPerConnection
+	return nil
+}

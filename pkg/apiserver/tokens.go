@@ -1,0 +1,101 @@
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/kubernetes/pkg/api/legacyscheme"
+	"k8s.io/utils/clock"
+
+	"nave/pkg/identity"
+	"nave/pkg/token"
+)
+
+// joinTokenExtra carries the id of the join token that a request came with, so that admission knows it from the
+// connection rather than from anything in the request.
+const joinTokenExtra = "nave.dev/join-token"
+
+// joinTokens authenticates requests that carry a join token. Standard bootstrap tokens and service-account tokens pass it
+// by untouched.
+type joinTokens struct {
+	secrets corev1client.SecretsGetter
+	clock   clock.PassiveClock
+}
+
+type verified struct{ id string }
+
+type verifiedKey struct{}
+
+// Check looks at a join token before anything else does, so that one that is used up, expired or revoked is refused with
+// words that say so; Kubernetes' own 401 says nothing. Only who holds the token's secret learns more than "unknown".
+func (t *joinTokens) Check(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id, secret, ok := bearer(r)
+		if !ok {
+			next.ServeHTTP(w, r)
+			return
+		}
+		if err := t.verify(r.Context(), id, secret); err != nil {
+			responsewriters.ErrorNegotiated(err, legacyscheme.Codecs, metav1.SchemeGroupVersion, w, r)
+			return
+		}
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), verifiedKey{}, verified{id})))
+	})
+}
+
+// AuthenticateRequest names the user of a request whose token Check has let pass.
+func (t *joinTokens) AuthenticateRequest(r *http.Request) (*authenticator.Response, bool, error) {
+	v, ok := r.Context().Value(verifiedKey{}).(verified)
+	if !ok {
+		return nil, false, nil
+	}
+	r.Header.Del("Authorization") // so that it reaches no log and no other authenticator
+	return &authenticator.Response{User: &user.DefaultInfo{
+		Name:   identity.BootstrapUserPrefix + v.id,
+		Groups: []string{identity.BootstrapGroup, "system:bootstrappers", user.AllAuthenticated},
+		Extra:  map[string][]string{joinTokenExtra: {v.id}},
+	}}, true, nil
+}
+
+func bearer(r *http.Request) (id, secret string, ok bool) {
+	scheme, credential, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "bearer") {
+		return "", "", false
+	}
+	return token.ParseBearer(strings.TrimSpace(credential))
+}
+
+func (t *joinTokens) verify(ctx context.Context, id, secret string) error {
+	stored, err := t.secrets.Secrets(token.Namespace).Get(ctx, token.SecretName(id), metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return unusable(token.CauseUnknown, fmt.Sprintf("join token %s is not known to this hub", id))
+	}
+	if err != nil {
+		return apierrors.NewInternalError(fmt.Errorf("read join token %s: %w", id, err))
+	}
+	record, err := token.FromSecret(stored)
+	if err != nil {
+		return apierrors.NewInternalError(fmt.Errorf("read join token %s: %w", id, err))
+	}
+	if !record.Matches(secret) {
+		return unusable(token.CauseUnknown, fmt.Sprintf("join token %s is not known to this hub", id))
+	}
+	if cause, text := record.Unusable(t.clock.Now()); cause != "" {
+		return unusable(cause, text)
+	}
+	return nil
+}
+
+func unusable(cause metav1.CauseType, text string) error {
+	err := apierrors.NewUnauthorized(text)
+	err.ErrStatus.Details = &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: cause, Message: text}}}
+	return err
+}

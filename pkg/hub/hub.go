@@ -1,0 +1,185 @@
+// Package hub composes the hub: which parts run, in which order they start, and how they stop.
+//
+//	data directory → listener → store → API server → controllers
+//
+// They stop in reverse, so that controllers never see an API server end and the API server never its database (D4).
+package hub
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"syscall"
+	"time"
+
+	"github.com/sirupsen/logrus"
+	"k8s.io/utils/clock"
+
+	"nave/pkg/apiserver"
+	"nave/pkg/datadir"
+	"nave/pkg/lifecycle"
+	"nave/pkg/log"
+	"nave/pkg/store"
+)
+
+// Config says how a hub runs. The zero value of every field but DataDir, Listen and Log is a good one.
+type Config struct {
+	DataDir   string
+	Listen    string   // host:port; an empty host means every address
+	Advertise []string // addresses and names, best first, for the certificate and kubeconfigs; this host's own if empty
+	Log       logrus.FieldLogger
+	Clock     clock.WithTicker
+}
+
+// Hub is a hub that has its data directory and its port, and can run once.
+type Hub struct {
+	config   Config
+	files    *files
+	listener net.Listener
+	server   string // URL that is advertised
+	release  func() error
+	ready    chan struct{}
+}
+
+// New takes the data directory and the port and prepares the files, so that everything that a user may have got wrong is
+// told before anything runs.
+func New(c Config) (*Hub, error) {
+	if c.Clock == nil {
+		c.Clock = clock.RealClock{}
+	}
+	release, err := datadir.Lock(folder(c.DataDir), "nave hub")
+	if err != nil {
+		return nil, err
+	}
+	h := &Hub{config: c, release: release, ready: make(chan struct{})}
+	if err := h.prepare(); err != nil {
+		return nil, errors.Join(err, h.close())
+	}
+	return h, nil
+}
+
+func (h *Hub) prepare() error {
+	listener, err := net.Listen("tcp", h.config.Listen)
+	if err != nil {
+		return listenError(h.config.Listen, err)
+	}
+	h.listener = listener
+	host, err := h.advertised()
+	if err != nil {
+		return err
+	}
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	if err != nil {
+		return fmt.Errorf("address %s: %w", listener.Addr(), err)
+	}
+	h.server = "https://" + net.JoinHostPort(host, port)
+	hosts := certificateHosts(append([]string{host}, h.config.Advertise...))
+	if h.files, err = prepareFiles(folder(h.config.DataDir), hosts, h.config.Clock.Now()); err != nil {
+		return err
+	}
+	return h.files.writeKubeconfig(h.server, h.config.Clock.Now())
+}
+
+func listenError(address string, err error) error {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("listen on %s: the port is in use by another process; stop it or choose another port with --listen", address)
+	}
+	return fmt.Errorf("listen on %s: %w; choose an address of this host with --listen", address, err)
+}
+
+// advertised is the host that others reach this hub by.
+func (h *Hub) advertised() (string, error) {
+	if len(h.config.Advertise) > 0 {
+		return h.config.Advertise[0], nil
+	}
+	host, _, err := net.SplitHostPort(h.config.Listen)
+	if err != nil {
+		return "", fmt.Errorf("listen address %s: %w; write host:port", h.config.Listen, err)
+	}
+	if ip := net.ParseIP(host); host != "" && (ip == nil || !ip.IsUnspecified()) {
+		return host, nil
+	}
+	if addresses := localAddresses(); len(addresses) > 0 {
+		return addresses[0], nil
+	}
+	return "127.0.0.1", nil
+}
+
+// Server is the URL under which the hub is advertised.
+func (h *Hub) Server() string { return h.server }
+
+// Ready is closed once the hub serves and its controllers run.
+func (h *Hub) Ready() <-chan struct{} { return h.ready }
+
+// Run runs the hub until ctx ends or a part of it fails, and returns when everything has stopped.
+func (h *Hub) Run(ctx context.Context) error {
+	started := h.config.Clock.Now()
+	group := lifecycle.New(h.config.Log)
+	database, err := store.New(store.Config{
+		Dir: h.files.path("etcd"),
+		Log: h.config.Log.WithField(log.FieldComponent, "store"),
+		Zap: log.Zap(h.config.Log.WithField(log.FieldComponent, "store")),
+	})
+	if err != nil {
+		return errors.Join(err, h.close())
+	}
+	api := &serving{hub: h, store: database}
+	group.Add("store", database)
+	group.Add("apiserver", api)
+	group.Add("controllers", &controlling{hub: h, api: api})
+	group.Add("ready", lifecycle.Background(func(ctx context.Context) error {
+		h.config.Log.WithFields(logrus.Fields{
+			log.FieldAddress: h.server,
+			log.FieldElapsed: h.config.Clock.Since(started).Round(time.Millisecond),
+		}).Info("hub is ready")
+		close(h.ready)
+		<-ctx.Done()
+		return nil
+	}))
+	return errors.Join(group.Run(ctx), h.close())
+}
+
+// close gives back what New took.
+func (h *Hub) close() error {
+	if h.listener != nil {
+		// The API server closes it as well; a second time is no error worth telling.
+		_ = h.listener.Close()
+	}
+	return h.release()
+}
+
+// serving is the API server as a part of the hub: it can be built only once the store runs.
+type serving struct {
+	hub    *Hub
+	store  *store.Store
+	server *apiserver.Server
+}
+
+// Start implements lifecycle.Component.
+func (s *serving) Start(ctx context.Context) error {
+	h := s.hub
+	host, _, err := net.SplitHostPort(h.listener.Addr().String())
+	if err != nil {
+		return fmt.Errorf("address %s: %w", h.listener.Addr(), err)
+	}
+	s.server, err = apiserver.New(ctx, apiserver.Config{
+		Listener:              h.listener,
+		Endpoint:              s.store.Endpoint(),
+		AdvertiseHost:         host,
+		ServerCertFile:        h.files.server(),
+		ClientCAFile:          h.files.clientCAFile(),
+		ServiceAccountKeyFile: h.files.serviceAccount(),
+		EncryptionFile:        h.files.encryption(),
+		SystemNamespaces:      []string{"kube-node-lease", "open-cluster-management", "open-cluster-management-hub"},
+		Clock:                 h.config.Clock,
+		Log:                   h.config.Log.WithField(log.FieldComponent, "apiserver"),
+	})
+	if err != nil {
+		return err
+	}
+	return s.server.Start(ctx)
+}
+
+// Stop implements lifecycle.Component.
+func (s *serving) Stop(ctx context.Context) error { return s.server.Stop(ctx) }
