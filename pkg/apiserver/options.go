@@ -13,6 +13,8 @@ import (
 	"k8s.io/apiserver/pkg/admission/plugin/resourcequota"
 	mutatingwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook/mutating"
 	validatingwebhook "k8s.io/apiserver/pkg/admission/plugin/webhook/validating"
+	"k8s.io/apiserver/pkg/features"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/kubernetes/pkg/controlplane/apiserver/options"
 	kubeoptions "k8s.io/kubernetes/pkg/kubeapiserver/options"
 	certapproval "k8s.io/kubernetes/plugin/pkg/admission/certificates/approval"
@@ -48,7 +50,16 @@ func admissionPlugins() sets.Set[string] {
 
 // options turns the Config into those of Kubernetes' generic control plane.
 func (c *Config) options() (*options.Options, error) {
+	// The lease in which API servers tell each other about themselves is a write every ten seconds for nobody: our hubs
+	// elect a leader among themselves, and proxy nothing to each other.
+	if err := utilfeature.DefaultMutableFeatureGate.SetFromMap(map[string]bool{
+		string(features.APIServerIdentity):                   false,
+		string(features.UnknownVersionInteroperabilityProxy): false,
+	}); err != nil {
+		return nil, fmt.Errorf("feature gates: %w", err)
+	}
 	o := options.NewOptions()
+	o.Metrics = nil // hidden metrics stay hidden; without options for them it has nothing to complain about
 	if err := c.serve(o); err != nil {
 		return nil, err
 	}

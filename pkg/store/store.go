@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -15,6 +16,7 @@ import (
 	"go.etcd.io/etcd/server/v3/embed"
 	"go.etcd.io/etcd/server/v3/etcdserver/api/v3client"
 	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
 
 	"nave/pkg/log"
 )
@@ -61,6 +63,26 @@ type Store struct {
 	temporary string // folder to remove at the end, where the socket could not lie in Dir
 	etcd      *embed.Etcd
 	failed    chan error
+	closing   atomic.Bool
+}
+
+// untilClosing drops what etcd says once it is told to end: each listener that closes is an error to it.
+type untilClosing struct {
+	zapcore.Core
+	closing *atomic.Bool
+}
+
+// Check implements zapcore.Core.
+func (c untilClosing) Check(entry zapcore.Entry, checked *zapcore.CheckedEntry) *zapcore.CheckedEntry {
+	if c.closing.Load() {
+		return checked
+	}
+	return c.Core.Check(entry, checked)
+}
+
+// With implements zapcore.Core.
+func (c untilClosing) With(fields []zapcore.Field) zapcore.Core {
+	return untilClosing{c.Core.With(fields), c.closing}
 }
 
 // New prepares a store; Start opens it.
@@ -124,6 +146,7 @@ func (s *Store) Failed() <-chan error { return s.failed }
 
 // Stop closes the database. Everything that uses it has to be stopped before.
 func (s *Store) Stop(context.Context) error {
+	s.closing.Store(true)
 	s.etcd.Close()
 	if s.temporary != "" {
 		return os.RemoveAll(s.temporary)
@@ -164,7 +187,9 @@ func (s *Store) etcdConfig() (*embed.Config, error) {
 	c.MaxRequestBytes = maxRequestBytes
 	c.SnapshotCount = snapshotCount
 	c.SnapshotCatchUpEntries = snapshotCount
-	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(s.Zap)
+	c.ZapLoggerBuilder = embed.NewZapLoggerBuilder(s.Zap.WithOptions(zap.WrapCore(func(core zapcore.Core) zapcore.Core {
+		return untilClosing{core, &s.closing}
+	})))
 	return c, nil
 }
 
