@@ -37,7 +37,7 @@ type tokenRules struct {
 
 // joinToken is the id of the join token that a request came with.
 func joinToken(a admission.Attributes) (string, bool) {
-	values := a.GetUserInfo().GetExtra()[joinTokenExtra]
+	values := a.GetUserInfo().GetExtra()[identity.JoinTokenExtra]
 	if len(values) != 1 {
 		return "", false
 	}

@@ -19,10 +19,6 @@ import (
 	"nave/pkg/token"
 )
 
-// joinTokenExtra carries the id of the join token that a request came with, so that admission knows it from the
-// connection rather than from anything in the request.
-const joinTokenExtra = "nave.dev/join-token"
-
 // joinTokens authenticates requests that carry a join token. Standard bootstrap tokens and service-account tokens pass it
 // by untouched.
 type joinTokens struct {
@@ -61,7 +57,7 @@ func (t *joinTokens) AuthenticateRequest(r *http.Request) (*authenticator.Respon
 	return &authenticator.Response{User: &user.DefaultInfo{
 		Name:   identity.BootstrapUserPrefix + v.id,
 		Groups: []string{identity.BootstrapGroup, "system:bootstrappers", user.AllAuthenticated},
-		Extra:  map[string][]string{joinTokenExtra: {v.id}},
+		Extra:  map[string][]string{identity.JoinTokenExtra: {v.id}},
 	}}, true, nil
 }
 

@@ -22,6 +22,9 @@ const (
 	// BootstrapUserPrefix precedes the token id in the user name of a join or bootstrap token.
 	BootstrapUserPrefix = "system:bootstrap:"
 
+	// JoinTokenExtra carries, among what the API server knows of a requester, the id of the join token that it came with.
+	JoinTokenExtra = "nave.dev/join-token"
+
 	// ClusterNameLabel marks what belongs to one managed cluster: CSRs, namespaces, RBAC objects, leases.
 	ClusterNameLabel = "open-cluster-management.io/cluster-name"
 
