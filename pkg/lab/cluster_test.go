@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"testing"
@@ -14,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
+
+	"nave/pkg/lab/process"
 )
 
 // TestCluster runs one managed cluster, as an `up` would, without hub and agent.
@@ -61,8 +64,14 @@ func TestCluster(t *testing.T) {
 		_, err := client.AppsV1().Deployments("default").Get(ctx, "web", metav1.GetOptions{})
 		require.NoError(t, err)
 	})
-	t.Run("down leaves nothing", func(t *testing.T) {
+	t.Run("what runs is left running", func(t *testing.T) {
+		var out bytes.Buffer
+		require.NoError(t, l.step(ctx, newProgress(&out), APIServerPart("cluster1")))
+		require.Contains(t, out.String(), "ran already")
+	})
+	t.Run("down leaves nothing, not even what it has no pid of", func(t *testing.T) {
 		parts := l.Parts()
+		require.NoError(t, l.change(ControllerManagerPart("cluster1"), func(p *Part) { p.Process = process.ID{} }))
 		unlock()
 		require.NoError(t, Down(ctx, dir, t.Output()))
 		require.NoDirExists(t, dir)
