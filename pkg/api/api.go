@@ -72,6 +72,7 @@ func (a *API) Groups(options generic.RESTOptionsGetter) ([]*genericapiserver.API
 		info, ok := infos[group]
 		if !ok {
 			fresh := genericapiserver.NewDefaultAPIGroupInfo(group, a.Scheme, runtime.NewParameterCodec(a.Scheme), a.codecs)
+			fresh.NegotiatedSerializer = textOnly{fresh.NegotiatedSerializer}
 			info = &fresh
 			infos[group] = info
 		}
@@ -126,4 +127,14 @@ func (a *API) groups() []string {
 	}
 	slices.SortFunc(all, cmp.Compare[string])
 	return slices.Compact(all)
+}
+
+// textOnly offers JSON and YAML alone: our types have no protobuf form, as custom resources have none.
+type textOnly struct{ runtime.NegotiatedSerializer }
+
+// SupportedMediaTypes implements runtime.NegotiatedSerializer.
+func (t textOnly) SupportedMediaTypes() []runtime.SerializerInfo {
+	return slices.DeleteFunc(slices.Clone(t.NegotiatedSerializer.SupportedMediaTypes()), func(info runtime.SerializerInfo) bool {
+		return info.MediaType != runtime.ContentTypeJSON && info.MediaType != runtime.ContentTypeYAML
+	})
 }

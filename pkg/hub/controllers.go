@@ -1,15 +1,196 @@
 package hub
 
-import "context"
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
 
-// controlling runs the hub's controllers.
+	"github.com/sirupsen/logrus"
+	"k8s.io/client-go/informers"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	addonclient "open-cluster-management.io/api/client/addon/clientset/versioned"
+	addoninformers "open-cluster-management.io/api/client/addon/informers/externalversions"
+	clusterclient "open-cluster-management.io/api/client/cluster/clientset/versioned"
+	clusterinformers "open-cluster-management.io/api/client/cluster/informers/externalversions"
+	workclient "open-cluster-management.io/api/client/work/clientset/versioned"
+	workinformers "open-cluster-management.io/api/client/work/informers/externalversions"
+	workv1 "open-cluster-management.io/api/work/v1"
+
+	"nave/pkg/controller/acceptance"
+	"nave/pkg/controller/approval"
+	"nave/pkg/controller/availability"
+	"nave/pkg/controller/bootstrap"
+	"nave/pkg/controller/cleanup"
+	"nave/pkg/controller/clusterset"
+	"nave/pkg/controller/kube"
+	"nave/pkg/log"
+)
+
+// informerResync is off: controllers act on events and on their own timers, never on a periodic repetition.
+const informerResync = 0
+
+// controlling runs the hub's controllers, from the moment when the API server is ready until it stops.
 type controlling struct {
 	hub *Hub
 	api *serving
+
+	stop    context.CancelFunc
+	running sync.WaitGroup
+	failed  chan error
+}
+
+// clients are what the controllers share: one connection pool, one set of caches.
+type clients struct {
+	loopback *rest.Config
+	kube     *kubernetes.Clientset
+	clusters *clusterclient.Clientset
+	works    *workclient.Clientset
+	addons   *addonclient.Clientset
+
+	kubeInformers    informers.SharedInformerFactory
+	clusterInformers clusterinformers.SharedInformerFactory
+	workInformers    workinformers.SharedInformerFactory
+	addonInformers   addoninformers.SharedInformerFactory
+}
+
+// runner is what every controller is.
+type runner interface {
+	Run(ctx context.Context) error
 }
 
 // Start implements lifecycle.Component.
-func (c *controlling) Start(context.Context) error { return nil }
+func (c *controlling) Start(ctx context.Context) error {
+	shared, err := c.newClients()
+	if err != nil {
+		return err
+	}
+	if err := bootstrap.Ensure(ctx, bootstrap.Config{Kube: shared.kube, Server: c.hub.server, RootCA: c.hub.files.rootCAPEM}); err != nil {
+		return err
+	}
+	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: shared.kube.EventsV1()})
+	controllers, err := c.build(shared, newRecorder(broadcaster))
+	if err != nil {
+		return err
+	}
+	running, stop := context.WithCancel(context.WithoutCancel(ctx))
+	c.stop = stop
+	if err := broadcaster.StartRecordingToSinkWithContext(running); err != nil {
+		stop()
+		return fmt.Errorf("events: %w", err)
+	}
+	c.running.Go(func() {
+		<-running.Done()
+		broadcaster.Shutdown()
+	})
+	for name, controller := range controllers {
+		c.running.Go(func() {
+			if err := controller.Run(running); err != nil && running.Err() == nil {
+				select {
+				case c.failed <- fmt.Errorf("controller %s: %w", name, err):
+				default:
+				}
+			}
+		})
+	}
+	shared.kubeInformers.Start(running.Done())
+	shared.clusterInformers.Start(running.Done())
+	shared.workInformers.Start(running.Done())
+	shared.addonInformers.Start(running.Done())
+	return nil
+}
+
+func (c *controlling) newClients() (*clients, error) {
+	loopback := c.api.server.Loopback()
+	loopback.QPS = -1 // priority and fairness of the API server is the limit
+	loopback.UserAgent = "nave-hub"
+	s := &clients{loopback: loopback, kubeInformers: c.api.server.Informers()}
+	var errs [4]error
+	s.kube, errs[0] = kubernetes.NewForConfig(loopback)
+	s.clusters, errs[1] = clusterclient.NewForConfig(loopback)
+	s.works, errs[2] = workclient.NewForConfig(loopback)
+	s.addons, errs[3] = addonclient.NewForConfig(loopback)
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, fmt.Errorf("clients of the controllers: %w", err)
+	}
+	s.clusterInformers = clusterinformers.NewSharedInformerFactory(s.clusters, informerResync)
+	s.workInformers = workinformers.NewSharedInformerFactoryWithOptions(s.works, informerResync, workinformers.WithTransform(withoutContent))
+	s.addonInformers = addoninformers.NewSharedInformerFactory(s.addons, informerResync)
+	return s, nil
+}
+
+// build makes every controller; nothing of them runs yet.
+func (c *controlling) build(s *clients, record recorder) (map[string]runner, error) {
+	all := map[string]runner{}
+	var errs []error
+	add := func(name string, r runner, err error) {
+		if err != nil {
+			errs = append(errs, fmt.Errorf("controller %s: %w", name, err))
+			return
+		}
+		all[name] = r
+	}
+	logger := func(name string) logrus.FieldLogger { return c.hub.config.Log.WithField(log.FieldComponent, name) }
+	var (
+		r   runner
+		err error
+	)
+	r, err = kube.New(kube.Config{
+		Log: logger("kube"), Loopback: s.loopback, Informers: s.kubeInformers,
+		SignerFile: c.hub.files.clientCAPair(), RootCA: c.hub.files.rootCAPEM, ServiceAccountKey: c.hub.files.serviceAccount(),
+	})
+	add("kube", r, err)
+	r, err = acceptance.New(acceptance.Config{
+		Log: logger("acceptance"), Kube: s.kube, Clusters: s.clusters, Events: record,
+		KubeInformers: s.kubeInformers, ClusterInformers: s.clusterInformers, WorkInformers: s.workInformers,
+	})
+	add("acceptance", r, err)
+	r, err = approval.New(approval.Config{
+		Log: logger("approval"), Kube: s.kube, Clusters: s.clusters, Clock: c.hub.config.Clock,
+		KubeInformers: s.kubeInformers, ClusterInformers: s.clusterInformers,
+	})
+	add("approval", r, err)
+	r, err = availability.New(availability.Config{
+		Log: logger("availability"), Kube: s.kube, Clusters: s.clusters, Addons: s.addons, Clock: c.hub.config.Clock, Events: record,
+		KubeInformers: s.kubeInformers, ClusterInformers: s.clusterInformers, AddonInformers: s.addonInformers,
+	})
+	add("availability", r, err)
+	r, err = cleanup.New(cleanup.Config{
+		Log: logger("cleanup"), Clusters: s.clusters, Addons: s.addons, Works: s.works,
+		ClusterInformers: s.clusterInformers, AddonInformers: s.addonInformers, WorkInformers: s.workInformers,
+	})
+	add("cleanup", r, err)
+	r, err = clusterset.New(clusterset.Config{Log: logger("clusterset"), Clusters: s.clusters, ClusterInformers: s.clusterInformers})
+	add("clusterset", r, err)
+	return all, errors.Join(errs...)
+}
+
+// withoutContent keeps of a work, in the caches of the hub's controllers, what they look at: that it exists. Manifests and
+// status are nearly all of its bytes.
+func withoutContent(obj any) (any, error) {
+	if work, ok := obj.(*workv1.ManifestWork); ok {
+		work.ManagedFields, work.Spec, work.Status = nil, workv1.ManifestWorkSpec{}, workv1.ManifestWorkStatus{}
+	}
+	return obj, nil
+}
 
 // Stop implements lifecycle.Component.
-func (c *controlling) Stop(context.Context) error { return nil }
+func (c *controlling) Stop(ctx context.Context) error {
+	c.stop()
+	done := make(chan struct{})
+	go func() {
+		c.running.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("controllers do not stop: %w", ctx.Err())
+	}
+}
+
+// Failed delivers the error with which a controller ended by itself.
+func (c *controlling) Failed() <-chan error { return c.failed }

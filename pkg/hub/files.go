@@ -2,7 +2,6 @@ package hub
 
 import (
 	"crypto/rand"
-	"crypto/x509"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -52,6 +51,7 @@ func (f *files) path(elements ...string) string {
 
 func (f *files) server() string         { return f.path("pki", "server.pem") }
 func (f *files) clientCAFile() string   { return f.path("pki", "client-ca.crt") }
+func (f *files) clientCAPair() string   { return f.path("pki", "client-ca.pem") }
 func (f *files) serviceAccount() string { return f.path("pki", "service-account.key") }
 func (f *files) encryption() string     { return f.path("encryption.yaml") }
 
@@ -173,6 +173,3 @@ func localAddresses() []string {
 	}
 	return all
 }
-
-// fingerprint is what join tokens pin.
-func (f *files) certificate() *x509.Certificate { return f.serverCA.Certificate }

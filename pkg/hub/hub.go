@@ -128,7 +128,7 @@ func (h *Hub) Run(ctx context.Context) error {
 	api := &serving{hub: h, store: database}
 	group.Add("store", database)
 	group.Add("apiserver", api)
-	group.Add("controllers", &controlling{hub: h, api: api})
+	group.Add("controllers", &controlling{hub: h, api: api, failed: make(chan error, 1)})
 	group.Add("ready", lifecycle.Background(func(ctx context.Context) error {
 		h.config.Log.WithFields(logrus.Fields{
 			log.FieldAddress: h.server,

@@ -13,6 +13,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 	corev1 "k8s.io/api/core/v1"
+	quota "k8s.io/apiserver/pkg/quota/v1"
 	"k8s.io/apiserver/pkg/quota/v1/generic"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/informers"
@@ -203,28 +204,38 @@ func (c *Controller) addRoles(context.Context) error {
 	return nil
 }
 
-func (c *Controller) addQuota(ctx context.Context) error {
-	evaluators, err := quotainstall.NewQuotaConfigurationForControllers(generic.ListerFuncForResourceFunc(c.Informers.ForResource), c.Informers)
-	if err != nil {
-		return fmt.Errorf("quota: %w", err)
+// counted are the resources that a quota can name without count/ in front. Kubernetes' own list has pods, volumes and
+// claims in it, whose informers would ask for kinds that a hub does not serve.
+func (c *Controller) counted() []quota.Evaluator {
+	lister := generic.ListerFuncForResourceFunc(c.Informers.ForResource)
+	var all []quota.Evaluator
+	for resource, name := range map[string]corev1.ResourceName{
+		"configmaps": corev1.ResourceConfigMaps, "secrets": corev1.ResourceSecrets, "resourcequotas": corev1.ResourceQuotas,
+	} {
+		list := generic.ListResourceUsingListerFunc(lister, corev1.SchemeGroupVersion.WithResource(resource))
+		all = append(all, generic.NewObjectCountEvaluator(corev1.Resource(resource), list, name))
 	}
+	return all
+}
+
+func (c *Controller) addQuota(ctx context.Context) error {
 	discover := c.client.Discovery().ServerPreferredNamespacedResources
-	quota, err := resourcequota.NewController(ctx, &resourcequota.ControllerOptions{
+	quotas, err := resourcequota.NewController(ctx, &resourcequota.ControllerOptions{
 		QuotaClient:               c.client.CoreV1(),
 		ResourceQuotaInformer:     c.Informers.Core().V1().ResourceQuotas(),
 		ResyncPeriod:              controller.StaticResyncPeriodFunc(resync),
 		InformerFactory:           informerfactory.NewInformerFactory(c.Informers, c.metadatas),
 		ReplenishmentResyncPeriod: controller.StaticResyncPeriodFunc(resync),
 		DiscoveryFunc:             discover,
-		IgnoredResourcesFunc:      evaluators.IgnoredResources,
+		IgnoredResourcesFunc:      quotainstall.DefaultIgnoredResources,
 		InformersStarted:          c.started,
-		Registry:                  generic.NewRegistry(evaluators.Evaluators()),
+		Registry:                  generic.NewRegistry(c.counted()),
 		UpdateFilter:              quotainstall.DefaultUpdateFilter(),
 	})
 	if err != nil {
 		return fmt.Errorf("quota: %w", err)
 	}
-	c.add(func(ctx context.Context) { quota.Run(ctx, 1) })
-	c.add(func(ctx context.Context) { quota.Sync(ctx, discover, discoverEvery) })
+	c.add(func(ctx context.Context) { quotas.Run(ctx, 1) })
+	c.add(func(ctx context.Context) { quotas.Sync(ctx, discover, discoverEvery) })
 	return nil
 }
