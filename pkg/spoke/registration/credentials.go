@@ -1,0 +1,98 @@
+package registration
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+
+	"nave/pkg/identity"
+)
+
+// Keys of the secret, and names of the files, in which an agent's identity is kept (spec 2.1).
+const (
+	keyKubeconfig  = "kubeconfig"
+	keyCluster     = "cluster-name"
+	keyAgent       = "agent-name"
+	keyCertificate = "tls.crt"
+	keyKey         = "tls.key"
+)
+
+// Credentials are an agent's identity on a hub.
+type Credentials struct {
+	Server      string // URL of the hub
+	CA          []byte // PEM of the hub's CA
+	Agent       identity.Agent
+	Certificate []byte // PEM; empty while the hub has not issued one
+	Key         []byte // PEM
+}
+
+// data is the form in which upstream's klusterlet keeps them: the kubeconfig refers to the other keys as files.
+func (c Credentials) data() (map[string][]byte, error) {
+	text, err := clientcmd.Write(clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{"hub": {Server: c.Server, CertificateAuthorityData: c.CA}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"default-auth": {ClientCertificate: keyCertificate, ClientKey: keyKey}},
+		Contexts:       map[string]*clientcmdapi.Context{"default-context": {Cluster: "hub", AuthInfo: "default-auth", Namespace: "configuration"}},
+		CurrentContext: "default-context",
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encode kubeconfig: %w", err)
+	}
+	return map[string][]byte{
+		keyKubeconfig: text, keyCluster: []byte(c.Agent.Cluster), keyAgent: []byte(c.Agent.Name), keyCertificate: c.Certificate, keyKey: c.Key,
+	}, nil
+}
+
+// fromData reads what data wrote, or what an upstream klusterlet left.
+func fromData(data map[string][]byte) (Credentials, error) {
+	c := Credentials{
+		Agent:       identity.Agent{Cluster: string(data[keyCluster]), Name: string(data[keyAgent])},
+		Certificate: data[keyCertificate], Key: data[keyKey],
+	}
+	config, err := clientcmd.Load(data[keyKubeconfig])
+	if err != nil {
+		return c, fmt.Errorf("kubeconfig of the hub: %w", err)
+	}
+	context, ok := config.Contexts[config.CurrentContext]
+	if !ok || config.Clusters[context.Cluster] == nil {
+		return c, errors.New("kubeconfig of the hub names no cluster in its current context")
+	}
+	cluster := config.Clusters[context.Cluster]
+	c.Server, c.CA = cluster.Server, cluster.CertificateAuthorityData
+	return c, nil
+}
+
+// leaf is the certificate, if there is one that belongs to the key.
+func (c Credentials) leaf() (*x509.Certificate, error) {
+	if len(c.Certificate) == 0 {
+		return nil, errors.New("there is no certificate yet")
+	}
+	pair, err := tls.X509KeyPair(c.Certificate, c.Key)
+	if err != nil {
+		return nil, fmt.Errorf("certificate and key: %w", err)
+	}
+	return x509.ParseCertificate(pair.Certificate[0])
+}
+
+// usable says why the credentials cannot be used for this agent now, or nil (spec 2.1).
+func (c Credentials) usable(now time.Time) error {
+	leaf, err := c.leaf()
+	if err != nil {
+		return err
+	}
+	if now.After(leaf.NotAfter) {
+		return fmt.Errorf("the certificate expired at %s", leaf.NotAfter.UTC().Format(time.RFC3339))
+	}
+	if leaf.Subject.CommonName != c.Agent.User() {
+		return fmt.Errorf("the certificate is for %s, not for %s", leaf.Subject.CommonName, c.Agent.User())
+	}
+	if block, _ := pem.Decode(c.CA); block == nil {
+		return errors.New("the CA of the hub is missing")
+	}
+	return nil
+}
