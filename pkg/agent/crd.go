@@ -1,4 +1,4 @@
-package work
+package agent
 
 import (
 	"context"
@@ -21,9 +21,9 @@ const (
 	establishedPoll = 50 * time.Millisecond
 )
 
-// EnsureCRDs installs the definitions in files (spoke/*.yaml) on the managed cluster, where they are missing, and returns
+// ensureCRDs installs the definitions in files (spoke/*.yaml) on the managed cluster, where they are missing, and returns
 // when they are served.
-func EnsureCRDs(ctx context.Context, config *rest.Config, files fs.FS) error {
+func ensureCRDs(ctx context.Context, config *rest.Config, files fs.FS) error {
 	client, err := apiextensions.NewForConfig(config)
 	if err != nil {
 		return fmt.Errorf("client of the managed cluster: %w", err)
