@@ -1,19 +1,21 @@
+// Command nave is Open Cluster Management in one binary: the hub, the agent, a lab, and the tools for them.
 package main
 
 import (
-	_ "github.com/sirupsen/logrus"
-	_ "github.com/spf13/cobra"
-	_ "github.com/stretchr/testify/require"
-	_ "go.etcd.io/etcd/server/v3/embed"
-	_ "k8s.io/kubernetes/cmd/kube-apiserver/app"
-	_ "k8s.io/kubernetes/cmd/kube-controller-manager/app"
-	_ "k8s.io/kubernetes/pkg/controlplane/apiserver"
-	_ "k8s.io/kubectl/pkg/cmd"
-	_ "open-cluster-management.io/api/addon/v1alpha1"
-	_ "open-cluster-management.io/api/client/work/clientset/versioned"
-	_ "open-cluster-management.io/api/client/addon/clientset/versioned"
-	_ "open-cluster-management.io/api/client/cluster/clientset/versioned"
-	_ "open-cluster-management.io/api/client/operator/clientset/versioned"
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"nave/pkg/cli"
 )
 
-func main() {}
+func main() { os.Exit(run()) }
+
+func run() int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// A second signal ends the process at once, whatever the first one is still waiting for.
+	context.AfterFunc(ctx, stop)
+	return cli.Run(ctx, os.Args[1:], cli.Streams{Out: os.Stdout, Err: os.Stderr, Lookup: os.LookupEnv})
+}

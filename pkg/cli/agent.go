@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"nave/pkg/agent"
+	"nave/pkg/identity"
+)
+
+// maxTokenFile bounds what is read of a token file; a token has under a hundred characters.
+const maxTokenFile = 4 << 10
+
+func (g *global) agentCommand() *cobra.Command {
+	var c agent.Config
+	var tokenFile string
+	cmd := &cobra.Command{
+		Use:   "agent",
+		Short: "Run the agent of a cluster: join it to a hub, pull and apply its work",
+		Args:  exactly(0, "no arguments"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			origins, err := g.load(cmd, hubFlags())
+			if err != nil {
+				return err
+			}
+			if origins.Given("token") && origins.Given("token-file") {
+				return usageError{errors.New("--token and --token-file cannot both be given")}
+			}
+			if tokenFile != "" {
+				if c.Token, err = readToken(tokenFile); err != nil {
+					return err
+				}
+			}
+			if c.Server == "" && c.Token != "" {
+				return usageError{errors.New("a token needs the hub's address; give it with --server https://HOST:7443")}
+			}
+			if c.Log, err = g.logger(); err != nil {
+				return err
+			}
+			a, err := agent.New(c)
+			if err != nil {
+				return err
+			}
+			return a.Run(cmd.Context())
+		},
+	}
+	addDataDir(cmd.Flags(), &c.DataDir)
+	cmd.Flags().StringVar(&c.Server, "server", "", "address of the hub, https://HOST:7443")
+	cmd.Flags().StringVar(&c.Token, "token", "", "join token; others on this machine can see it here, NAVE_TOKEN or --token-file keep it to you")
+	cmd.Flags().StringVar(&tokenFile, "token-file", "", "file that holds the join token")
+	cmd.Flags().StringVar(&c.ClusterName, "cluster-name", hostClusterName(), "name of the cluster on the hub")
+	cmd.Flags().StringVar(&c.Kubeconfig, "kubeconfig", "", "access to the cluster; in-cluster, k3s's and ~/.kube/config are found by themselves")
+	cmd.Flags().String("config", "", "YAML file with flags as keys")
+	g.refuseForeign(cmd, hubFlags())
+	return cmd
+}
+
+func readToken(file string) (string, error) {
+	f, err := os.Open(file)
+	if err != nil {
+		return "", fmt.Errorf("token file: %w", err)
+	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxTokenFile))
+	if err != nil {
+		return "", fmt.Errorf("token file %s: %w", file, err)
+	}
+	return strings.TrimSpace(string(text)), nil
+}
+
+// hostClusterName makes a cluster's name of this host's: lower case, and dashes for what a name may not have.
+func hostClusterName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		return ""
+	}
+	name := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'a' && r <= 'z' || r >= '0' && r <= '9':
+			return r
+		case r >= 'A' && r <= 'Z':
+			return r - 'A' + 'a'
+		}
+		return '-'
+	}, host)
+	name = strings.Trim(name[:min(len(name), 63)], "-")
+	if !identity.ValidClusterName(name) {
+		return ""
+	}
+	return name
+}
+
+// refuseForeign answers flags of the other mode with the mode that has them.
+func (g *global) refuseForeign(cmd *cobra.Command, foreign map[string]string) {
+	cmd.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		var missing *pflag.NotExistError
+		if errors.As(err, &missing) {
+			if other, ok := foreign[missing.GetSpecifiedName()]; ok {
+				return usageError{fmt.Errorf("flag --%s belongs to %q, not to %q", missing.GetSpecifiedName(), other, cmd.CommandPath())}
+			}
+		}
+		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
+	})
+}
