@@ -27,7 +27,7 @@ hub get managedclusters
 hub get manifestworks -A -o custom-columns='CLUSTER:.metadata.namespace,WORK:.metadata.name,APPLIED:.status.conditions[?(@.type=="Applied")].status,AVAILABLE:.status.conditions[?(@.type=="Available")].status'
 for cluster in cluster1 cluster2; do
 	say "what is on $cluster"
-	on "$cluster" get -n hello configmaps/page deployments,pods
+	on "$cluster" get -n hello configmaps,deployments,pods
 done
 
 cat <<END

@@ -3,6 +3,7 @@
 package api
 
 import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	addonv1alpha1 "open-cluster-management.io/api/addon/v1alpha1"
@@ -38,40 +39,44 @@ type version struct {
 	list   runtime.Object
 }
 
+func served(gv metav1.GroupVersion, object, list runtime.Object) version {
+	return version{gv: schema.GroupVersion(gv), object: object, list: list}
+}
+
 // kinds lists what is served (spec 0.1). It is a function, so that no caller can change another one's table.
 func kinds() []kind {
 	return []kind{
-		{versions: []version{{clusterv1.SchemeGroupVersion, &clusterv1.ManagedCluster{}, &clusterv1.ManagedClusterList{}}}},
-		{versions: []version{{clusterv1beta2.SchemeGroupVersion, &clusterv1beta2.ManagedClusterSet{}, &clusterv1beta2.ManagedClusterSetList{}}}},
-		{versions: []version{{clusterv1beta2.SchemeGroupVersion, &clusterv1beta2.ManagedClusterSetBinding{}, &clusterv1beta2.ManagedClusterSetBindingList{}}}},
-		{versions: []version{{clusterv1beta1.SchemeGroupVersion, &cluster.Placement{}, &cluster.PlacementList{}}}},
-		{versions: []version{{clusterv1beta1.SchemeGroupVersion, &clusterv1beta1.PlacementDecision{}, &clusterv1beta1.PlacementDecisionList{}}}},
-		{versions: []version{{clusterv1alpha1.SchemeGroupVersion, &clusterv1alpha1.AddOnPlacementScore{}, &clusterv1alpha1.AddOnPlacementScoreList{}}}},
+		{versions: []version{served(clusterv1.GroupVersion, &clusterv1.ManagedCluster{}, &clusterv1.ManagedClusterList{})}},
+		{versions: []version{served(clusterv1beta2.GroupVersion, &clusterv1beta2.ManagedClusterSet{}, &clusterv1beta2.ManagedClusterSetList{})}},
+		{versions: []version{served(clusterv1beta2.GroupVersion, &clusterv1beta2.ManagedClusterSetBinding{}, &clusterv1beta2.ManagedClusterSetBindingList{})}},
+		{versions: []version{served(clusterv1beta1.GroupVersion, &cluster.Placement{}, &cluster.PlacementList{})}},
+		{versions: []version{served(clusterv1beta1.GroupVersion, &clusterv1beta1.PlacementDecision{}, &clusterv1beta1.PlacementDecisionList{})}},
+		{versions: []version{served(clusterv1alpha1.GroupVersion, &clusterv1alpha1.AddOnPlacementScore{}, &clusterv1alpha1.AddOnPlacementScoreList{})}},
 		{
-			versions:  []version{{workv1.SchemeGroupVersion, &workv1.ManifestWork{}, &workv1.ManifestWorkList{}}},
+			versions:  []version{served(workv1.GroupVersion, &workv1.ManifestWork{}, &workv1.ManifestWorkList{})},
 			opaque:    withoutManifests,
 			canonical: canonicalWork,
 		},
 		{
-			versions:  []version{{workv1alpha1.SchemeGroupVersion, &workv1alpha1.ManifestWorkReplicaSet{}, &workv1alpha1.ManifestWorkReplicaSetList{}}},
+			versions:  []version{served(workv1alpha1.GroupVersion, &workv1alpha1.ManifestWorkReplicaSet{}, &workv1alpha1.ManifestWorkReplicaSetList{})},
 			canonical: canonicalReplicaSet,
 		},
 		{versions: []version{
-			{addonv1alpha1.SchemeGroupVersion, &addonv1alpha1.ClusterManagementAddOn{}, &addonv1alpha1.ClusterManagementAddOnList{}},
-			{addonv1beta1.SchemeGroupVersion, &addonv1beta1.ClusterManagementAddOn{}, &addonv1beta1.ClusterManagementAddOnList{}},
+			served(addonv1alpha1.GroupVersion, &addonv1alpha1.ClusterManagementAddOn{}, &addonv1alpha1.ClusterManagementAddOnList{}),
+			served(addonv1beta1.GroupVersion, &addonv1beta1.ClusterManagementAddOn{}, &addonv1beta1.ClusterManagementAddOnList{}),
 		}},
 		{versions: []version{
-			{addonv1alpha1.SchemeGroupVersion, &addonv1alpha1.ManagedClusterAddOn{}, &addonv1alpha1.ManagedClusterAddOnList{}},
-			{addonv1beta1.SchemeGroupVersion, &addonv1beta1.ManagedClusterAddOn{}, &addonv1beta1.ManagedClusterAddOnList{}},
+			served(addonv1alpha1.GroupVersion, &addonv1alpha1.ManagedClusterAddOn{}, &addonv1alpha1.ManagedClusterAddOnList{}),
+			served(addonv1beta1.GroupVersion, &addonv1beta1.ManagedClusterAddOn{}, &addonv1beta1.ManagedClusterAddOnList{}),
 		}},
 		{versions: []version{
-			{addonv1alpha1.SchemeGroupVersion, &addonv1alpha1.AddOnDeploymentConfig{}, &addonv1alpha1.AddOnDeploymentConfigList{}},
-			{addonv1beta1.SchemeGroupVersion, &addonv1beta1.AddOnDeploymentConfig{}, &addonv1beta1.AddOnDeploymentConfigList{}},
+			served(addonv1alpha1.GroupVersion, &addonv1alpha1.AddOnDeploymentConfig{}, &addonv1alpha1.AddOnDeploymentConfigList{}),
+			served(addonv1beta1.GroupVersion, &addonv1beta1.AddOnDeploymentConfig{}, &addonv1beta1.AddOnDeploymentConfigList{}),
 		}},
 		{
-			versions:  []version{{addonv1alpha1.SchemeGroupVersion, &addonv1alpha1.AddOnTemplate{}, &addonv1alpha1.AddOnTemplateList{}}},
+			versions:  []version{served(addonv1alpha1.GroupVersion, &addonv1alpha1.AddOnTemplate{}, &addonv1alpha1.AddOnTemplateList{})},
 			canonical: canonicalAddOnTemplate,
 		},
-		{versions: []version{{operatorv1.SchemeGroupVersion, &operatorv1.ClusterManager{}, &operatorv1.ClusterManagerList{}}}},
+		{versions: []version{served(operatorv1.GroupVersion, &operatorv1.ClusterManager{}, &operatorv1.ClusterManagerList{})}},
 	}
 }

@@ -54,6 +54,9 @@ const (
 	// groupPriority places our groups in discovery behind Kubernetes' own and before CRDs.
 	groupPriority = 16000
 
+	// startLimit is how long a server may take to become ready before it is given up.
+	startLimit = time.Minute
+
 	// shutdownTimeout is how long requests in flight have to finish.
 	shutdownTimeout = 10 * time.Second
 )
@@ -260,7 +263,8 @@ func jsonOnly(config *rest.Config) *rest.Config {
 // Informers are those of the server itself, for the controllers to share. The server starts them.
 func (s *Server) Informers() informers.SharedInformerFactory { return s.informers }
 
-// Start serves and returns when /readyz says ok.
+// Start serves and returns when /readyz says ok. A server that is told to stop before it is ready becomes ready first:
+// Kubernetes' start-up hooks end the whole process if they are interrupted.
 func (s *Server) Start(ctx context.Context) error {
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	s.stop = stop
@@ -275,7 +279,9 @@ func (s *Server) Start(ctx context.Context) error {
 		stop()
 		return fmt.Errorf("client of the API server itself: %w", err)
 	}
-	err = wait.PollUntilContextCancel(ctx, readyPoll, true, func(ctx context.Context) (bool, error) {
+	polling, cancel := context.WithTimeout(running, startLimit)
+	defer cancel()
+	err = wait.PollUntilContextCancel(polling, readyPoll, true, func(ctx context.Context) (bool, error) {
 		select {
 		case err := <-s.failed:
 			return false, err
@@ -285,6 +291,9 @@ func (s *Server) Start(ctx context.Context) error {
 		client.RESTClient().Get().AbsPath("/readyz").Do(ctx).StatusCode(&code)
 		return code == http.StatusOK, nil
 	})
+	if err == nil {
+		err = ctx.Err()
+	}
 	if err != nil {
 		stop()
 		<-s.done

@@ -142,10 +142,14 @@ func (l *Lab) awaitReady(ctx context.Context, name string, logSize int64) error 
 	}
 	tick := time.NewTicker(readyTick)
 	defer tick.Stop()
+	var why error
 	for {
-		why := l.ready(ctx, p)
-		if why == nil {
+		now := l.ready(ctx, p)
+		if now == nil {
 			return l.change(name, func(p *Part) { p.Settled = true })
+		}
+		if ctx.Err() == nil { // else it says no more than that the time is over
+			why = now
 		}
 		if !p.Process.Alive() {
 			return l.died(name, logSize)

@@ -67,6 +67,7 @@ func toBeta(in *v1alpha1.ManagedClusterAddOn, out *v1beta1.ManagedClusterAddOn, 
 	if err := v1beta1.Convert_v1alpha1_ManagedClusterAddOn_To_v1beta1_ManagedClusterAddOn(in, out, s); err != nil {
 		return err
 	}
+	//lint:ignore SA1019 deprecated for users, and still on the wire
 	if in.Spec.InstallNamespace == "" {
 		return nil
 	}
@@ -75,6 +76,7 @@ func toBeta(in *v1alpha1.ManagedClusterAddOn, out *v1beta1.ManagedClusterAddOn, 
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
+	//lint:ignore SA1019 deprecated for users, and still on the wire
 	annotations[installNamespaceAnnotation] = in.Spec.InstallNamespace
 	out.Annotations = annotations
 	return nil
@@ -88,6 +90,7 @@ func toAlpha(in *v1beta1.ManagedClusterAddOn, out *v1alpha1.ManagedClusterAddOn,
 	if !ok {
 		return nil
 	}
+	//lint:ignore SA1019 deprecated for users, and still on the wire
 	out.Spec.InstallNamespace = namespace
 	out.Annotations = maps.Clone(in.Annotations)
 	delete(out.Annotations, installNamespaceAnnotation)

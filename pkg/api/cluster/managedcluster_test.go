@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -44,8 +45,9 @@ func rules(allowed ...string) *Rules {
 
 func attributes(operation admission.Operation, obj, old runtime.Object, groups ...string) admission.Attributes {
 	accessor := obj.(metav1.Object)
-	resource := clusterv1.SchemeGroupVersion.WithResource("managedclusters")
-	return admission.NewAttributesRecord(obj, old, clusterv1.SchemeGroupVersion.WithKind("ManagedCluster"), accessor.GetNamespace(), accessor.GetName(),
+	version := schema.GroupVersion(clusterv1.GroupVersion)
+	resource := version.WithResource("managedclusters")
+	return admission.NewAttributesRecord(obj, old, version.WithKind("ManagedCluster"), accessor.GetNamespace(), accessor.GetName(),
 		resource, "", operation, nil, false, &user.DefaultInfo{Name: "alice", Groups: groups})
 }
 

@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -66,8 +67,8 @@ func TestValidateWork(t *testing.T) {
 				}
 				return authorizer.DecisionNoOpinion, "", nil
 			})}
-			a := admission.NewAttributesRecord(test.work, nil, workv1.SchemeGroupVersion.WithKind("ManifestWork"), "c1", "w",
-				workv1.SchemeGroupVersion.WithResource("manifestworks"), "", admission.Create, nil, false, &user.DefaultInfo{Name: "alice"})
+			a := admission.NewAttributesRecord(test.work, nil, schema.GroupVersion(workv1.GroupVersion).WithKind("ManifestWork"), "c1", "w",
+				schema.GroupVersion(workv1.GroupVersion).WithResource("manifestworks"), "", admission.Create, nil, false, &user.DefaultInfo{Name: "alice"})
 			err := rules.ValidateWork(context.Background(), a, test.work, test.old)
 			if test.want == "" {
 				require.NoError(t, err)
