@@ -22,6 +22,7 @@ import (
 
 	"nave/manifests"
 	"nave/pkg/datadir"
+	"nave/pkg/footprint"
 	"nave/pkg/identity"
 	"nave/pkg/lifecycle"
 	"nave/pkg/log"
@@ -35,6 +36,9 @@ import (
 const (
 	// reachSpoke is how long one try to reach the managed cluster may take, so that a wrong address is told soon.
 	reachSpoke = 10 * time.Second
+
+	// settleAfter is when the caches of an agent of ordinary size are filled.
+	settleAfter = 5 * time.Second
 )
 
 // Config says how an agent runs.
@@ -178,5 +182,21 @@ func (a *Agent) loops(hub *rest.Config, credentials registration.Credentials) ([
 		{"heartbeat", beat.Run},
 		{"status", status.Run},
 		{"work", works.Run},
+		{"footprint", a.settle},
 	}, nil
+}
+
+// settle gives start-up memory back once the caches of the loops are filled.
+func (a *Agent) settle(ctx context.Context) error {
+	timer := a.config.Clock.NewTimer(settleAfter)
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+		if err := footprint.Release(); err != nil {
+			a.config.Log.WithError(err).Debug("start-up memory is not given back")
+		}
+		<-ctx.Done()
+	case <-ctx.Done():
+	}
+	return nil
 }

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"runtime/debug"
 	"syscall"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 
 	"nave/pkg/apiserver"
 	"nave/pkg/datadir"
+	"nave/pkg/footprint"
 	"nave/pkg/lifecycle"
 	"nave/pkg/log"
 	"nave/pkg/store"
@@ -135,8 +135,10 @@ func (h *Hub) Run(ctx context.Context) error {
 			log.FieldElapsed: h.config.Clock.Since(started).Round(time.Millisecond),
 		}).Info("hub is ready")
 		close(h.ready)
-		// Building the API's schemas leaves twice as much garbage as a hub needs; give it back rather than keep it.
-		debug.FreeOSMemory()
+		// Building the API's schemas leaves twice as much garbage as a hub needs.
+		if err := footprint.Release(); err != nil {
+			h.config.Log.WithError(err).Debug("start-up memory is not given back")
+		}
 		<-ctx.Done()
 		return nil
 	}))

@@ -30,8 +30,8 @@ var allowed = map[string][]string{
 	"cmd":            {"pkg/cli"},
 	"pkg/cli":        {"pkg/config", "pkg/hub", "pkg/agent", "pkg/lab", "pkg/token"},
 	"pkg/config":     {},
-	"pkg/hub":        {"pkg/lifecycle", "pkg/store", "pkg/apiserver", "pkg/controller", "pkg/datadir", "pkg/pki"},
-	"pkg/agent":      {"pkg/lifecycle", "pkg/spoke", "pkg/datadir"},
+	"pkg/hub":        {"pkg/lifecycle", "pkg/store", "pkg/apiserver", "pkg/controller", "pkg/datadir", "pkg/pki", "pkg/footprint"},
+	"pkg/agent":      {"pkg/lifecycle", "pkg/spoke", "pkg/datadir", "pkg/footprint"},
 	"pkg/lab":        {"pkg/lab", "pkg/pki", "pkg/store"},
 	"pkg/apiserver":  {"pkg/api", "pkg/store", "pkg/token"},
 	"pkg/api":        {"pkg/api"},
@@ -46,13 +46,14 @@ var allowed = map[string][]string{
 	"pkg/log":        {},
 	"pkg/version":    {},
 	"pkg/datadir":    {},
+	"pkg/footprint":  {},
 	"manifests":      {},
 	"scripts":        {},
 	"test":           {"pkg/lab", "pkg/store", "pkg/apiserver", "pkg/pki"},
 }
 
 // alone are packages that import nothing of ours at all, but for the names of log fields.
-var alone = []string{"pkg/pki", "pkg/token", "pkg/identity", "pkg/version", "pkg/datadir"}
+var alone = []string{"pkg/pki", "pkg/token", "pkg/identity", "pkg/version", "pkg/datadir", "pkg/footprint"}
 
 // forbidden says why a package may not import another one, or nothing if it may. Paths are without the module.
 func forbidden(from, to string) string {

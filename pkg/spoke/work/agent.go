@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -250,10 +251,7 @@ func (a *Agent) reconcile(ctx context.Context, name string) (time.Duration, erro
 	if work.DeletionTimestamp != nil {
 		return 0, a.finish(ctx, work)
 	}
-	if work, err = a.ensureFinalizer(ctx, work); err != nil {
-		return 0, err
-	}
-	amw, err := a.ensureApplied(ctx, work)
+	work, amw, err := a.prepare(ctx, work)
 	if err != nil {
 		return 0, err
 	}
@@ -261,6 +259,27 @@ func (a *Agent) reconcile(ctx context.Context, name string) (time.Duration, erro
 		return 0, nil // its end is an event, and then another one is made
 	}
 	return a.applyWork(ctx, work, amw)
+}
+
+// prepare makes sure of what has to be there before anything is applied: the finalizer on the hub, and what stands for the
+// work on the cluster. The two do not wait for each other. It goes on with what the hub answered instead of waiting for the
+// event of it, which saves a round trip.
+func (a *Agent) prepare(ctx context.Context, work *workv1.ManifestWork) (*workv1.ManifestWork, *workv1.AppliedManifestWork, error) {
+	var amw *workv1.AppliedManifestWork
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() (err error) {
+		amw, err = a.ensureApplied(ctx, work)
+		return err
+	})
+	held := work
+	if !slices.Contains(work.Finalizers, workFinalizer) {
+		group.Go(func() (err error) {
+			held, err = a.patchFinalizers(ctx, work, append(slices.Clone(work.Finalizers), workFinalizer))
+			return err
+		})
+	}
+	err := group.Wait()
+	return held, amw, err
 }
 
 // applyWork applies, prunes and reports.
@@ -271,8 +290,12 @@ func (a *Agent) applyWork(ctx context.Context, work *workv1.ManifestWork, amw *w
 	if !unresolved {
 		left, pruneErr = a.prune(ctx, amw, applied)
 	}
-	saveErr := a.saveApplied(ctx, amw, append(applied, left...))
+	// Hub and cluster are told at the same time. A crash between the two is mended by the next start.
+	var saving sync.WaitGroup
+	var saveErr error
+	saving.Go(func() { saveErr = a.saveApplied(ctx, amw, append(applied, left...)) })
 	reportErr := a.report(ctx, work, status(work, results))
+	saving.Wait()
 	if err := errors.Join(pruneErr, saveErr, reportErr, retriable(results)); err != nil {
 		return 0, err
 	}
@@ -364,15 +387,6 @@ func (a *Agent) applyOne(ctx context.Context, work *workv1.ManifestWork, m *mani
 		}
 	}
 	return r
-}
-
-// ensureFinalizer returns the work with the finalizer. It goes on with what the hub answered instead of waiting for the
-// event of it: that is a round trip less until the work is applied.
-func (a *Agent) ensureFinalizer(ctx context.Context, work *workv1.ManifestWork) (*workv1.ManifestWork, error) {
-	if slices.Contains(work.Finalizers, workFinalizer) {
-		return work, nil
-	}
-	return a.patchFinalizers(ctx, work, append(slices.Clone(work.Finalizers), workFinalizer))
 }
 
 func (a *Agent) patchFinalizers(ctx context.Context, work *workv1.ManifestWork, finalizers []string) (*workv1.ManifestWork, error) {
