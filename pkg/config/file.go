@@ -41,24 +41,25 @@ func (l Loader) file(path string, origins Origins) error {
 func read(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		// The path stands in front of the error already.
-		if cause, ok := errors.AsType[*fs.PathError](err); ok {
-			return nil, cause.Err
-		}
-		return nil, err
+		return nil, cause(err)
 	}
 	defer f.Close()
 	text, err := io.ReadAll(io.LimitReader(f, maxFileBytes+1))
 	if err != nil {
-		if cause, ok := errors.AsType[*fs.PathError](err); ok {
-			return nil, cause.Err
-		}
-		return nil, err
+		return nil, cause(err)
 	}
 	if len(text) > maxFileBytes {
 		return nil, fmt.Errorf("is larger than %d bytes, which no configuration is", maxFileBytes)
 	}
 	return text, nil
+}
+
+// cause drops operation and path, which stand in front of the error already.
+func cause(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return e.Err
+	}
+	return err
 }
 
 // key is one line of the file.
@@ -116,7 +117,7 @@ func (l Loader) set(k key, path string, origins Origins) error {
 		return l.unknown(k.name)
 	}
 	strong := origins[f.Name].Source != Default
-	if err := check(f, k.value, !strong, l.Flags); err != nil {
+	if err := assign(l.Flags, f, k.value, !strong); err != nil {
 		return fmt.Errorf("%s: %w", k.name, err)
 	}
 	if !strong {
@@ -125,9 +126,9 @@ func (l Loader) set(k key, path string, origins Origins) error {
 	return nil
 }
 
-// check makes sure that a value has a shape which the flag can take, and sets it if it shall count. A value that a
+// assign makes sure that a value has a shape which the flag can take, and sets it if it shall count. A value that a
 // stronger source hides is not parsed, since setting is the only way to parse.
-func check(f *pflag.Flag, value *yaml.Node, apply bool, flags *pflag.FlagSet) error {
+func assign(flags *pflag.FlagSet, f *pflag.Flag, value *yaml.Node, apply bool) error {
 	list, takesList := f.Value.(pflag.SliceValue)
 	switch {
 	case value.Kind == yaml.ScalarNode && value.Tag == "!!null":
