@@ -36,9 +36,6 @@ import (
 const (
 	// reachSpoke is how long one try to reach the managed cluster may take, so that a wrong address is told soon.
 	reachSpoke = 10 * time.Second
-
-	// settleAfter is when the caches of an agent of ordinary size are filled.
-	settleAfter = 5 * time.Second
 )
 
 // Config says how an agent runs.
@@ -182,21 +179,6 @@ func (a *Agent) loops(hub *rest.Config, credentials registration.Credentials) ([
 		{"heartbeat", beat.Run},
 		{"status", status.Run},
 		{"work", works.Run},
-		{"footprint", a.settle},
+		{"footprint", func(ctx context.Context) error { return footprint.Settle(ctx, a.config.Log) }},
 	}, nil
-}
-
-// settle gives start-up memory back once the caches of the loops are filled.
-func (a *Agent) settle(ctx context.Context) error {
-	timer := a.config.Clock.NewTimer(settleAfter)
-	defer timer.Stop()
-	select {
-	case <-timer.C():
-		if err := footprint.Release(); err != nil {
-			a.config.Log.WithError(err).Debug("start-up memory is not given back")
-		}
-		<-ctx.Done()
-	case <-ctx.Done():
-	}
-	return nil
 }

@@ -68,6 +68,9 @@ func fromFile(file string) (*rest.Config, error) {
 		return nil, fmt.Errorf("kubeconfig: %w", err)
 	}
 	config, err := clientcmd.BuildConfigFromFlags("", file)
+	if clientcmd.IsEmptyConfig(err) {
+		return nil, fmt.Errorf("kubeconfig %s names no cluster", file)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig %s cannot be used: %w", file, err)
 	}

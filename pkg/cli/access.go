@@ -61,6 +61,9 @@ func (a *access) connect() (*clients, error) {
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, fmt.Errorf("kubeconfig %s cannot be used: %w", file, err)
 	}
+	if _, err := c.kube.Discovery().ServerVersion(); err != nil {
+		return nil, fmt.Errorf("hub at %s does not answer: %w; is it running", config.Host, err)
+	}
 	return c, nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"nave/pkg/agent"
+	"nave/pkg/config"
 	"nave/pkg/identity"
 )
 
@@ -29,10 +30,12 @@ func (g *global) agentCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if origins.Given("token") && origins.Given("token-file") {
-				return usageError{errors.New("--token and --token-file cannot both be given")}
+			// What is given closer to the command wins, as it does between the places of one flag.
+			both := origins.Given("token") && origins.Given("token-file")
+			if both && origins["token"].Source == origins["token-file"].Source {
+				return usageError{fmt.Errorf("both a token (%s) and a file with one (%s) are given; give one", origins["token"], origins["token-file"])}
 			}
-			if tokenFile != "" {
+			if tokenFile != "" && (!both || origins["token-file"].Source == config.CommandLine) {
 				if c.Token, err = readToken(tokenFile); err != nil {
 					return err
 				}
@@ -105,6 +108,6 @@ func (g *global) refuseForeign(cmd *cobra.Command, foreign map[string]string) {
 				return usageError{fmt.Errorf("flag --%s belongs to %q, not to %q", missing.GetSpecifiedName(), other, cmd.CommandPath())}
 			}
 		}
-		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
+		return usageError{fmt.Errorf("%w; see %s --help", misspelt(cmd, err), cmd.CommandPath())}
 	})
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"fmt"
 	"os"
 	"strings"
 
@@ -32,7 +33,11 @@ func (g *global) kubectlCommand() *cobra.Command {
 				flags.dataDir = dir
 			}
 			if variable, ok := g.streams.Lookup("KUBECONFIG"); !named && (!ok || variable == "" || dir != "") {
-				arguments = append([]string{"--kubeconfig", hub.AdminKubeconfig(flags.dataDir)}, arguments...)
+				file := hub.AdminKubeconfig(flags.dataDir)
+				if _, err := os.Stat(file); err != nil {
+					return fmt.Errorf("no hub has its data in %s (there is no %s); name its directory with --data-dir, or a kubeconfig with --kubeconfig", flags.dataDir, file)
+				}
+				arguments = append([]string{"--kubeconfig", file}, arguments...)
 			}
 			kubectl := newKubectl(g.streams, arguments)
 			return kubectl.ExecuteContext(c.Context())

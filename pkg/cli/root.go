@@ -84,17 +84,37 @@ func newRoot(streams Streams) *cobra.Command {
 	root.PersistentFlags().StringVar(&g.logLevel, "log-level", "info", "how much is logged: error, warning, info, debug or trace")
 	root.PersistentFlags().StringVar(&g.logFormat, "log-format", log.FormatText, "how lines are written: text or json")
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
+		return usageError{fmt.Errorf("%w; see %s --help", misspelt(cmd, err), cmd.CommandPath())}
 	})
 	root.AddCommand(g.hubCommand(), g.agentCommand(), g.labCommand(), g.kubectlCommand(), g.tokenCommand(), g.clusterCommand(), g.versionCommand())
 	root.AddCommand(g.labChildren()...)
 	return root
 }
 
+// misspelt adds the nearest flag to the error about one that is not there.
+func misspelt(cmd *cobra.Command, err error) error {
+	var missing *pflag.NotExistError
+	if !errors.As(err, &missing) {
+		return err
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	if nearest := config.Nearest(missing.GetSpecifiedName(), names); nearest != "" {
+		return fmt.Errorf("%w, did you mean --%s", err, nearest)
+	}
+	return err
+}
+
 // load fills a command's flags from environment and file. foreign are flags of other commands, to be refused by name.
 func (g *global) load(cmd *cobra.Command, foreign map[string]string) (config.Origins, error) {
 	origins, err := config.Loader{Flags: cmd.Flags(), Lookup: g.streams.Lookup, Foreign: foreign}.Load()
 	if err != nil {
+		return nil, usageError{err}
+	}
+	if dir := cmd.Flags().Lookup("data-dir"); dir != nil && dir.Value.String() == "" {
+		return nil, usageError{errors.New("this user has no home directory, so there is no default for --data-dir; give one")}
+	}
+	if _, err := log.New(g.logLevel, g.logFormat, io.Discard); err != nil {
 		return nil, usageError{err}
 	}
 	return origins, nil

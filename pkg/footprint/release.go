@@ -3,13 +3,34 @@ package footprint
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"os"
 	"runtime/debug"
 	"strings"
+	"time"
 
+	"github.com/sirupsen/logrus"
 	"golang.org/x/sys/unix"
 )
+
+// settleAfter is when a process of ordinary size has filled its caches.
+const settleAfter = 10 * time.Second
+
+// Settle releases once the process has settled, and returns when ctx ends. What cannot be given back is only kept.
+func Settle(ctx context.Context, log logrus.FieldLogger) error {
+	timer := time.NewTimer(settleAfter)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		if err := Release(); err != nil {
+			log.WithError(err).Debug("start-up memory is not given back")
+		}
+	case <-ctx.Done():
+	}
+	<-ctx.Done()
+	return nil
+}
 
 // Release returns free heap to the system, and lets go of the pages of this binary that are mapped: the code and tables of
 // everything that start-up went through, of which little is needed again. What is, comes back from the page cache at the
@@ -20,26 +41,44 @@ func Release() error {
 	if err != nil {
 		return fmt.Errorf("path of this binary: %w", err)
 	}
-	maps, err := os.Open("/proc/self/maps")
+	maps, err := os.Open("/proc/self/smaps")
 	if err != nil {
 		return fmt.Errorf("mappings of this process: %w", err)
 	}
 	defer maps.Close()
 	lines := bufio.NewScanner(maps)
+	var start, end uintptr
+	candidate := false
 	for lines.Scan() {
-		start, end, ok := readOnly(lines.Text(), binary)
-		if !ok {
-			continue
-		}
-		// Pages that nobody can write to are the file's; without them the file is read again.
-		if _, _, failure := unix.Syscall(unix.SYS_MADVISE, start, end-start, unix.MADV_DONTNEED); failure != 0 {
-			return fmt.Errorf("let go of a mapping: %w", failure)
+		line := lines.Text()
+		name, rest, _ := strings.Cut(line, ":")
+		switch {
+		case candidate && (name == "Anonymous" || name == "Swap"):
+			// Tables that the loader has filled in and then made read-only are this process's own, not the file's.
+			candidate = strings.TrimSpace(rest) == "0 kB"
+		case candidate && name == "VmFlags":
+			if err := letGo(start, end); err != nil {
+				return err
+			}
+			candidate = false
+		default:
+			if s, e, ok := readOnly(line, binary); ok {
+				start, end, candidate = s, e, true
+			}
 		}
 	}
 	return lines.Err()
 }
 
-// readOnly reads a line of /proc/self/maps, and tells whether it is of a part of the file that cannot be written to.
+// letGo drops pages that are the file's; at the next touch they are read from it again.
+func letGo(start, end uintptr) error {
+	if _, _, failure := unix.Syscall(unix.SYS_MADVISE, start, end-start, unix.MADV_DONTNEED); failure != 0 {
+		return fmt.Errorf("let go of a mapping: %w", failure)
+	}
+	return nil
+}
+
+// readOnly reads the first line of a mapping in /proc/self/smaps, and tells whether it is of a part of the file that cannot be written to.
 func readOnly(line, file string) (start, end uintptr, ok bool) {
 	var permissions, offset, device string
 	var inode uint64

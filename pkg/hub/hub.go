@@ -136,11 +136,7 @@ func (h *Hub) Run(ctx context.Context) error {
 		}).Info("hub is ready")
 		close(h.ready)
 		// Building the API's schemas leaves twice as much garbage as a hub needs.
-		if err := footprint.Release(); err != nil {
-			h.config.Log.WithError(err).Debug("start-up memory is not given back")
-		}
-		<-ctx.Done()
-		return nil
+		return footprint.Settle(ctx, h.config.Log)
 	}))
 	return errors.Join(group.Run(ctx), h.close())
 }

@@ -210,7 +210,7 @@ func (r *Reporter) report(ctx context.Context, mc *clusterv1.ManagedCluster, sta
 		"conditions":    status.Conditions,
 		"version":       status.Version,
 		"capacity":      status.Capacity,
-		"allocatable":   status.Allocatable,
+		"allocatable":   withRemovals(mc.Status.Allocatable, status.Allocatable),
 		"clusterClaims": status.ClusterClaims,
 	}})
 	if err != nil {
@@ -221,6 +221,18 @@ func (r *Reporter) report(ctx context.Context, mc *clusterv1.ManagedCluster, sta
 	}
 	r.logChange(mc, status)
 	return nil
+}
+
+// withRemovals is the list as a merge patch needs it: what is no longer there has to be null, or it stays.
+func withRemovals(before, after clusterv1.ResourceList) map[string]any {
+	patch := map[string]any{}
+	for name := range before {
+		patch[string(name)] = nil
+	}
+	for name, quantity := range after {
+		patch[string(name)] = quantity
+	}
+	return patch
 }
 
 func (r *Reporter) logChange(mc *clusterv1.ManagedCluster, status clusterv1.ManagedClusterStatus) {

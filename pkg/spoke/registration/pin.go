@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"net"
 	"net/url"
@@ -26,9 +25,12 @@ const (
 // pinnedCA connects to the hub and returns its CA as PEM, if it is the one that the token pins and the hub's certificate
 // is signed by it and holds for its address. Nothing but the handshake is sent (D6).
 func pinnedCA(ctx context.Context, server string, t token.Token) ([]byte, error) {
+	if err := checkServer(server); err != nil {
+		return nil, err
+	}
 	u, err := url.Parse(server)
-	if err != nil || u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("hub address %q is no https URL; write --server https://HOST:%s", server, hubPort)
+	if err != nil {
+		return nil, err
 	}
 	address := u.Host
 	if u.Port() == "" {
@@ -48,10 +50,18 @@ func pinnedCA(ctx context.Context, server string, t token.Token) ([]byte, error)
 	}}
 	conn, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("reach hub at %s: %w", address, errors.Join(err, context.Cause(ctx)))
+		return nil, fmt.Errorf("reach hub at %s: %w", address, err)
 	}
 	_ = conn.Close()
 	return checkPin(chain, u.Hostname(), t)
+}
+
+func checkServer(server string) error {
+	u, err := url.Parse(server)
+	if err != nil || u.Scheme != "https" || u.Hostname() == "" {
+		return fmt.Errorf("hub address %q is no https URL; write --server https://HOST:%s", server, hubPort)
+	}
+	return nil
 }
 
 // checkPin is the decision: a CA in the chain has the pinned key, and the leaf is its for this host.

@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -48,22 +49,48 @@ type Config struct {
 // Join returns the agent's identity: the one that is kept if it is still good, otherwise a new one by means of the token,
 // which takes as long as the hub's people take to accept the cluster. Errors that no retry can mend have an ExitCode.
 func Join(ctx context.Context, c Config) (Credentials, error) {
-	kept, err := c.Store.Load(ctx)
-	if err != nil && !errors.Is(err, ErrNone) {
+	kept, err := c.Store.load(ctx)
+	if err == nil {
+		err = c.fits(kept)
+	} else if !errors.Is(err, errNone) {
 		return Credentials{}, err
 	}
-	if err == nil {
-		if err = c.fits(kept); err == nil {
-			if c.Server != "" {
-				kept.Server = c.Server // the same hub at another address: its CA decides
-			}
-			return kept, c.Store.Save(ctx, kept)
-		}
+	if err == nil && (c.Token == "" || c.known(ctx, kept)) {
+		return c.keep(ctx, kept)
 	}
 	if c.Token == "" {
-		return Credentials{}, fmt.Errorf("agent of cluster %s cannot join: %w; create a token on the hub (nave token create) and give it in NAVE_TOKEN", c.Cluster, err)
+		return Credentials{}, fmt.Errorf("agent of cluster %s has no identity on a hub: %w; create a token on the hub (nave token create) and give it in NAVE_TOKEN", c.Cluster, err)
 	}
-	return c.bootstrap(ctx, kept)
+	joined, joinErr := c.bootstrap(ctx, kept)
+	var final *JoinError
+	if err == nil && errors.As(joinErr, &final) {
+		// The token is no help, and the identity may be one that the hub will know again.
+		return c.keep(ctx, kept)
+	}
+	return joined, joinErr
+}
+
+// keep goes on with an identity, if need be at another address of the same hub: its CA decides.
+func (c Config) keep(ctx context.Context, kept Credentials) (Credentials, error) {
+	if c.Server != "" {
+		kept.Server = c.Server
+	}
+	return kept, c.Store.save(ctx, kept)
+}
+
+// known tells whether the hub still knows the identity. One whose cluster was removed is good for nothing, and the token
+// that was given with it is the wish to join again. A hub that cannot be asked is taken to know it.
+func (c Config) known(ctx context.Context, kept Credentials) bool {
+	config := &rest.Config{
+		Host: c.Server, UserAgent: c.UserAgent, Timeout: firstContact,
+		TLSClientConfig: rest.TLSClientConfig{CAData: kept.CA, CertData: kept.Certificate, KeyData: kept.Key},
+	}
+	client, err := clusterclient.NewForConfig(config)
+	if err != nil {
+		return true
+	}
+	_, err = client.ClusterV1().ManagedClusters().Get(ctx, c.Cluster, metav1.GetOptions{})
+	return !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err)
 }
 
 // fits says why a kept identity is not the one that is wanted, or nil.
@@ -92,49 +119,88 @@ func (c Config) fits(kept Credentials) error {
 	return nil
 }
 
-// bootstrap joins with the token. What was kept of an unfinished join at the same hub under the same name is continued.
+// bootstrap joins with the token. An unfinished join at the same hub under the same name is continued.
 func (c Config) bootstrap(ctx context.Context, kept Credentials) (Credentials, error) {
 	t, err := token.Parse(c.Token)
 	if err != nil {
 		return Credentials{}, refusal(exitMalformed, "%w", err)
 	}
+	if err := checkServer(c.Server); err != nil {
+		return Credentials{}, err
+	}
 	ca, err := c.reach(ctx, t)
 	if err != nil {
 		return Credentials{}, err
 	}
-	credentials, err := c.pendingIdentity(kept, ca)
+	next, err := c.nextIdentity(kept, ca)
 	if err != nil {
 		return Credentials{}, err
 	}
-	if err := c.Store.Save(ctx, credentials); err != nil {
-		return Credentials{}, err
-	}
-	config := &rest.Config{
-		Host: c.Server, UserAgent: c.UserAgent, BearerToken: t.Bearer(), QPS: -1,
-		TLSClientConfig: rest.TLSClientConfig{CAData: ca},
-	}
-	if err := c.ensureCluster(ctx, config); err != nil {
-		return Credentials{}, explain(err)
-	}
-	kube, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return Credentials{}, fmt.Errorf("client of hub %s: %w", c.Server, err)
-	}
-	key, err := parseKey(credentials.Key)
-	if err != nil {
+	if err := c.Store.savePending(next); err != nil {
 		return Credentials{}, err
 	}
 	c.Log.WithFields(logrus.Fields{log.FieldCluster: c.Cluster, log.FieldAddress: c.Server}).
 		Infof("joining; unless the token accepts by itself, run on the hub: nave cluster accept %s", c.Cluster)
-	credentials.Certificate, err = obtain(ctx, c.Log, kube.CertificatesV1().CertificateSigningRequests(), credentials.Agent, key)
-	if err != nil {
-		return Credentials{}, explain(err)
+	if next.Certificate, err = c.ask(ctx, next, t); err != nil {
+		return Credentials{}, err
 	}
-	if err := c.Store.Save(ctx, credentials); err != nil {
+	if err := next.usable(c.Clock.Now()); err != nil {
+		return Credentials{}, fmt.Errorf("the hub issued a certificate that cannot be used: %w", err)
+	}
+	if err := c.Store.save(ctx, next); err != nil {
 		return Credentials{}, err
 	}
 	c.Log.WithFields(logrus.Fields{log.FieldCluster: c.Cluster, log.FieldAddress: c.Server}).Info("joined the hub")
-	return credentials, nil
+	return next, nil
+}
+
+// ask asks the hub with the token until it answers. A hub that goes away while somebody decides about the cluster comes
+// back; a refusal is final.
+func (c Config) ask(ctx context.Context, next Credentials, t token.Token) ([]byte, error) {
+	config := &rest.Config{
+		Host: c.Server, UserAgent: c.UserAgent, BearerToken: t.Bearer(), QPS: -1,
+		TLSClientConfig: rest.TLSClientConfig{CAData: next.CA},
+	}
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("client of hub %s: %w", c.Server, err)
+	}
+	key, err := parseKey(next.Key)
+	if err != nil {
+		return nil, err
+	}
+	told := false
+	for {
+		var certificate []byte
+		err := c.ensureCluster(ctx, config)
+		if err == nil {
+			certificate, err = obtain(ctx, c.Log, kube.CertificatesV1().CertificateSigningRequests(), next.Agent, key)
+		}
+		if err = explain(err); err == nil || !passing(err) || ctx.Err() != nil {
+			return certificate, err
+		}
+		if !told {
+			c.Log.WithField(log.FieldAddress, c.Server).WithError(err).Warn("the hub does not answer; it is asked again")
+			told = true
+		}
+		if err := wait(ctx, retryHub); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// passing tells whether an error may be gone the next time: the hub is away or busy, rather than of another opinion.
+func passing(err error) bool {
+	var final *JoinError
+	if errors.As(err, &final) || errors.Is(err, errDenied) {
+		return false
+	}
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) {
+		return true
+	}
+	code := status.Status().Code
+	return code == http.StatusTooManyRequests || code >= http.StatusInternalServerError
 }
 
 // reach gets the hub's CA, trying for a while, since hub and agent are often started at the same time.
@@ -155,12 +221,23 @@ func (c Config) reach(ctx context.Context, t token.Token) ([]byte, error) {
 	}
 }
 
-// pendingIdentity is the identity to ask a certificate for: a key and an agent name of before, or new ones.
-func (c Config) pendingIdentity(kept Credentials, ca []byte) (Credentials, error) {
-	if kept.Agent.Cluster == c.Cluster && string(kept.CA) == string(ca) && len(kept.Certificate) == 0 {
-		if _, err := parseKey(kept.Key); err == nil {
-			kept.Server = c.Server
-			return kept, nil
+// nextIdentity is the identity to ask a certificate for. An unfinished one is taken up; a new one has a new key. The
+// agent's name is kept for ever, since what it applied to the cluster bears it.
+func (c Config) nextIdentity(kept Credentials, ca []byte) (Credentials, error) {
+	pending, err := c.Store.loadPending()
+	if err == nil && pending.Agent.Cluster == c.Cluster && string(pending.CA) == string(ca) {
+		if _, err := parseKey(pending.Key); err == nil {
+			pending.Server = c.Server
+			return pending, nil
+		}
+	}
+	name := kept.Agent.Name
+	if name == "" {
+		name = pending.Agent.Name
+	}
+	if name == "" {
+		if name, err = agentName(); err != nil {
+			return Credentials{}, err
 		}
 	}
 	key, err := pki.NewKey()
@@ -168,10 +245,6 @@ func (c Config) pendingIdentity(kept Credentials, ca []byte) (Credentials, error
 		return Credentials{}, err
 	}
 	text, err := pki.KeyPEM(key)
-	if err != nil {
-		return Credentials{}, err
-	}
-	name, err := agentName()
 	if err != nil {
 		return Credentials{}, err
 	}

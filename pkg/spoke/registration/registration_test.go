@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	testingclock "k8s.io/utils/clock/testing"
 
 	"nave/pkg/identity"
@@ -149,15 +150,49 @@ func TestDataRoundTrip(t *testing.T) {
 
 func TestUnfinishedJoinIsContinued(t *testing.T) {
 	ca := pki.CertificatePEM(authority(t).Certificate)
-	c := Config{Server: "https://hub", Cluster: "c1"}
-	first, err := c.pendingIdentity(Credentials{}, ca)
+	c := Config{Server: "https://hub", Cluster: "c1", Store: Store{Dir: t.TempDir()}}
+	first, err := c.nextIdentity(Credentials{}, ca)
 	require.NoError(t, err)
-	again, err := c.pendingIdentity(first, ca)
+	require.NoError(t, c.Store.savePending(first))
+	again, err := c.nextIdentity(Credentials{}, ca)
 	require.NoError(t, err)
 	require.Equal(t, first, again, "the same key and name, so the same request on the hub")
-	elsewhere, err := c.pendingIdentity(first, pki.CertificatePEM(authority(t).Certificate))
+	elsewhere, err := c.nextIdentity(Credentials{}, pki.CertificatePEM(authority(t).Certificate))
 	require.NoError(t, err)
 	require.NotEqual(t, first.Key, elsewhere.Key, "another hub gets another key")
+	require.Equal(t, first.Agent, elsewhere.Agent, "the agent keeps its name")
+}
+
+// TestJoiningElsewhereKeepsTheOldIdentity until there is a new one.
+func TestJoiningElsewhereKeepsTheOldIdentity(t *testing.T) {
+	old := identityFor(t, authority(t), identity.Agent{Cluster: "c1", Name: "a"}, time.Now())
+	s := Store{Dir: t.TempDir()}
+	require.NoError(t, s.write(identityFile, old))
+	c := Config{Server: "https://other", Cluster: "c2", Store: s}
+	next, err := c.nextIdentity(old, pki.CertificatePEM(authority(t).Certificate))
+	require.NoError(t, err)
+	require.NoError(t, s.savePending(next))
+	require.Equal(t, "a", next.Agent.Name)
+	kept, err := s.load(context.Background())
+	require.NoError(t, err)
+	require.Equal(t, old, kept)
+}
+
+func TestPassing(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		err  error
+		want bool
+	}{
+		{"no answer", errors.New("connection refused"), true},
+		{"busy", apierrors.NewTooManyRequests("later", 1), true},
+		{"ill", apierrors.NewInternalError(errors.New("x")), true},
+		{"forbidden", apierrors.NewForbidden(schema.GroupResource{Resource: "x"}, "", errors.New("x")), false},
+		{"token used", refusal(exitUsed, "x"), false},
+		{"denied", errDenied, false},
+	} {
+		require.Equal(t, test.want, passing(test.err), test.name)
+	}
 }
 
 func TestRenewalTime(t *testing.T) {

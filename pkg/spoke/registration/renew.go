@@ -24,7 +24,7 @@ const (
 )
 
 // Renew keeps the certificate fresh over the connection that it gives, until ctx ends. Clients read the new one from the
-// store's files. It returns an error once the certificate has expired: then only a token helps.
+// store's file. It returns an error once the certificate has expired: then only a token helps.
 func Renew(ctx context.Context, c Config, credentials Credentials) error {
 	for {
 		leaf, err := credentials.leaf()
@@ -34,21 +34,49 @@ func Renew(ctx context.Context, c Config, credentials Credentials) error {
 		if err := c.sleepUntil(ctx, renewalTime(leaf, rand.Float64())); err != nil {
 			return nil
 		}
-		next, err := c.renewed(ctx, credentials)
-		switch {
-		case ctx.Err() != nil:
+		next, err := c.renew(ctx, credentials, leaf.NotAfter)
+		if ctx.Err() != nil {
 			return nil
-		case err == nil:
-			credentials = next
-			c.Log.WithField(log.FieldCluster, c.Cluster).Info("certificate is renewed")
-		case c.Clock.Now().After(leaf.NotAfter):
+		}
+		if err != nil {
 			return fmt.Errorf("certificate of cluster %s expired at %s: %w; join again with a token made by nave token create --cluster %s",
 				c.Cluster, leaf.NotAfter.UTC().Format(time.RFC3339), err, c.Cluster)
-		default:
-			c.Log.WithField(log.FieldCluster, c.Cluster).WithError(err).Warn("certificate is not renewed yet")
-			if err := wait(ctx, retryRenewal); err != nil {
-				return nil
-			}
+		}
+		credentials = next
+		c.Log.WithField(log.FieldCluster, c.Cluster).Info("certificate is renewed")
+	}
+}
+
+// renew asks until it is answered, or the certificate ends. All tries are one request with one key.
+func (c Config) renew(ctx context.Context, current Credentials, end time.Time) (Credentials, error) {
+	key, err := pki.NewKey()
+	if err != nil {
+		return Credentials{}, err
+	}
+	text, err := pki.KeyPEM(key)
+	if err != nil {
+		return Credentials{}, err
+	}
+	kube, err := kubernetes.NewForConfig(c.Store.Client(current, c.UserAgent))
+	if err != nil {
+		return Credentials{}, fmt.Errorf("client of hub %s: %w", current.Server, err)
+	}
+	next := current
+	next.Key = text
+	for {
+		next.Certificate, err = obtain(ctx, c.Log, kube.CertificatesV1().CertificateSigningRequests(), current.Agent, key)
+		if err == nil {
+			err = next.usable(c.Clock.Now())
+		}
+		if err == nil {
+			err = c.Store.save(ctx, next)
+		}
+		if err == nil || ctx.Err() != nil || c.Clock.Now().After(end) {
+			return next, err
+		}
+		c.Log.WithField(log.FieldCluster, c.Cluster).WithError(err).Warn("certificate is not renewed yet")
+		if err := wait(ctx, retryRenewal); err != nil {
+			return Credentials{}, err
 		}
 	}
 }
@@ -73,29 +101,6 @@ func (c Config) sleepUntil(ctx context.Context, t time.Time) error {
 	case <-timer.C():
 		return nil
 	}
-}
-
-// renewed asks for a new certificate with a new key, as the agent itself.
-func (c Config) renewed(ctx context.Context, current Credentials) (Credentials, error) {
-	key, err := pki.NewKey()
-	if err != nil {
-		return Credentials{}, err
-	}
-	text, err := pki.KeyPEM(key)
-	if err != nil {
-		return Credentials{}, err
-	}
-	kube, err := kubernetes.NewForConfig(c.Store.Client(current, c.UserAgent))
-	if err != nil {
-		return Credentials{}, fmt.Errorf("client of hub %s: %w", current.Server, err)
-	}
-	next := current
-	next.Key = text
-	next.Certificate, err = obtain(ctx, c.Log, kube.CertificatesV1().CertificateSigningRequests(), current.Agent, key)
-	if err != nil {
-		return Credentials{}, err
-	}
-	return next, c.Store.Save(ctx, next)
 }
 
 func parseCertificate(text []byte) (*x509.Certificate, error) {

@@ -2,13 +2,13 @@ package registration
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -23,6 +23,18 @@ const (
 	// Namespace and SecretName are where OCM's tools, and an upstream klusterlet, look for the identity.
 	Namespace  = "open-cluster-management-agent"
 	SecretName = "hub-kubeconfig-secret"
+
+	// identityFile is the identity, whole: a crash leaves the old one or the new one, never the key of one with the
+	// certificate of the other.
+	identityFile = "identity.json"
+	// pendingFile is the identity that the hub has been asked for. The old one stays until there is a new one.
+	pendingFile = "pending.json"
+	// clientFile holds certificate and key for clients, which read them again when they are renewed. It is made from the
+	// identity at every start.
+	clientFile = "client.pem"
+
+	// maxFile bounds what is read of a file; an identity has a few kilobytes.
+	maxFile = 1 << 20
 )
 
 // Store keeps an agent's identity: in its data directory, and in the cluster for OCM's tools, for an upstream klusterlet,
@@ -32,75 +44,85 @@ type Store struct {
 	Kube kubernetes.Interface
 }
 
-// ErrNone says that no identity is kept yet.
-var ErrNone = errors.New("no identity is kept yet")
+// errNone says that no identity is kept yet.
+var errNone = errors.New("it has never joined")
 
-// Load returns the identity that is kept. Without files it takes what is in the cluster: an earlier agent, ours or
+// load returns the identity that is kept. Without a file it takes what is in the cluster: an earlier agent, ours or
 // upstream's, has left it there.
-func (s Store) Load(ctx context.Context) (Credentials, error) {
-	data, err := s.loadFiles()
+func (s Store) load(ctx context.Context) (Credentials, error) {
+	c, err := s.read(identityFile)
+	if !errors.Is(err, errNone) {
+		return c, err
+	}
+	secret, err := s.Kube.CoreV1().Secrets(Namespace).Get(ctx, SecretName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return Credentials{}, errNone
+	}
 	if err != nil {
-		return Credentials{}, err
+		return Credentials{}, fmt.Errorf("secret %s/%s: %w", Namespace, SecretName, err)
 	}
-	if data == nil {
-		secret, err := s.Kube.CoreV1().Secrets(Namespace).Get(ctx, SecretName, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return Credentials{}, ErrNone
-		}
-		if err != nil {
-			return Credentials{}, fmt.Errorf("secret %s/%s: %w", Namespace, SecretName, err)
-		}
-		data = secret.Data
-	}
-	return fromData(data)
+	return fromData(secret.Data)
 }
 
-func (s Store) loadFiles() (map[string][]byte, error) {
-	data := map[string][]byte{}
-	for _, key := range []string{keyKubeconfig, keyCluster, keyAgent, keyCertificate, keyKey} {
-		text, err := os.ReadFile(filepath.Join(s.Dir, key))
-		if errors.Is(err, fs.ErrNotExist) {
-			if key == keyKubeconfig {
-				return nil, nil // it is written last, so without it there is nothing
-			}
-			return nil, fmt.Errorf("identity in %s: %w; remove the directory to join again", s.Dir, err)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("identity in %s: %w", s.Dir, err)
-		}
-		data[key] = text
+// save keeps an identity before anything uses it. One that was asked for is then no longer pending.
+func (s Store) save(ctx context.Context, c Credentials) error {
+	if err := s.write(identityFile, c); err != nil {
+		return err
 	}
-	return data, nil
-}
-
-// Client is the configuration of clients with the identity that is kept. It reads certificate and key from the files, and
-// reads them again when they are renewed; each loop of the agent shares its connections.
-func (s Store) Client(c Credentials, userAgent string) *rest.Config {
-	return &rest.Config{
-		Host:      c.Server,
-		UserAgent: userAgent,
-		QPS:       -1, // the hub's priority and fairness is the limit, and each loop bounds what it does at a time
-		TLSClientConfig: rest.TLSClientConfig{
-			CAData: c.CA, CertFile: filepath.Join(s.Dir, keyCertificate), KeyFile: filepath.Join(s.Dir, keyKey),
-		},
+	if err := pki.WriteFile(filepath.Join(s.Dir, clientFile), append(append([]byte{}, c.Certificate...), c.Key...), 0o600); err != nil {
+		return fmt.Errorf("keep identity in %s: %w", s.Dir, err)
 	}
-}
-
-// Save keeps an identity, whole, before anything uses it.
-func (s Store) Save(ctx context.Context, c Credentials) error {
+	if err := os.Remove(filepath.Join(s.Dir, pendingFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("keep identity in %s: %w", s.Dir, err)
+	}
 	data, err := c.data()
 	if err != nil {
 		return err
 	}
-	keys := slices.Sorted(maps.Keys(data))
-	// The kubeconfig comes last: whoever finds it finds the rest.
-	keys = append(slices.DeleteFunc(keys, func(k string) bool { return k == keyKubeconfig }), keyKubeconfig)
-	for _, key := range keys {
-		if err := pki.WriteFile(filepath.Join(s.Dir, key), data[key], 0o600); err != nil {
-			return fmt.Errorf("keep identity in %s: %w", s.Dir, err)
-		}
-	}
 	return s.saveSecret(ctx, data)
+}
+
+// loadPending and savePending are of the identity that the hub has been asked for.
+func (s Store) loadPending() (Credentials, error) { return s.read(pendingFile) }
+
+func (s Store) savePending(c Credentials) error { return s.write(pendingFile, c) }
+
+func (s Store) read(name string) (Credentials, error) {
+	file := filepath.Join(s.Dir, name)
+	info, err := os.Stat(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Credentials{}, errNone
+	}
+	if err == nil && info.Size() > maxFile {
+		err = fmt.Errorf("it is larger than %d bytes", maxFile)
+	}
+	if err != nil {
+		return Credentials{}, fmt.Errorf("identity in %s: %w", file, err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return Credentials{}, fmt.Errorf("identity: %w", err)
+	}
+	data := map[string][]byte{}
+	if err := json.Unmarshal(text, &data); err != nil {
+		return Credentials{}, fmt.Errorf("identity in %s: %w; remove the file to join again", file, err)
+	}
+	return fromData(data)
+}
+
+func (s Store) write(name string, c Credentials) error {
+	data, err := c.data()
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(data)
+	if err != nil {
+		return fmt.Errorf("encode identity: %w", err)
+	}
+	if err := pki.WriteFile(filepath.Join(s.Dir, name), text, 0o600); err != nil {
+		return fmt.Errorf("keep identity in %s: %w", s.Dir, err)
+	}
+	return nil
 }
 
 func (s Store) saveSecret(ctx context.Context, data map[string][]byte) error {
@@ -124,4 +146,15 @@ func (s Store) saveSecret(ctx context.Context, data map[string][]byte) error {
 		return fmt.Errorf("keep identity in secret %s/%s: %w", Namespace, SecretName, err)
 	}
 	return nil
+}
+
+// Client is the configuration of clients with the identity that is kept; each loop of the agent shares its connections.
+func (s Store) Client(c Credentials, userAgent string) *rest.Config {
+	file := filepath.Join(s.Dir, clientFile)
+	return &rest.Config{
+		Host:            c.Server,
+		UserAgent:       userAgent,
+		QPS:             -1, // the hub's priority and fairness is the limit, and each loop bounds what it does at a time
+		TLSClientConfig: rest.TLSClientConfig{CAData: c.CA, CertFile: file, KeyFile: file},
+	}
 }

@@ -1,0 +1,152 @@
+package cli
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "open-cluster-management.io/api/cluster/v1"
+
+	"nave/pkg/token"
+)
+
+func run(t *testing.T, env map[string]string, arguments ...string) (out, errOut string, code int) {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	code = Run(t.Context(), arguments, Streams{
+		Out: &stdout, Err: &stderr,
+		Lookup: func(name string) (string, bool) { value, ok := env[name]; return value, ok },
+	})
+	return stdout.String(), stderr.String(), code
+}
+
+// TestRefused runs what cannot work: one line each, that says what and on what, and the right code.
+func TestRefused(t *testing.T) {
+	dir := t.TempDir()
+	typo := filepath.Join(dir, "typo.yaml")
+	require.NoError(t, os.WriteFile(typo, []byte("lsiten: :1\n"), 0o600))
+	other := filepath.Join(dir, "other.yaml")
+	require.NoError(t, os.WriteFile(other, []byte("server: https://hub\n"), 0o600))
+	for _, test := range []struct {
+		name      string
+		env       map[string]string
+		arguments string
+		code      int
+		want      string
+	}{
+		{"unknown command", nil, "frob", exitUsage, `unknown command "frob"`},
+		{"unknown command below another", nil, "token frob", exitUsage, `unknown command "frob"`},
+		{"unknown flag", nil, "hub --frob", exitUsage, "--frob"},
+		{"argument too many", nil, "hub extra", exitUsage, "takes no arguments"},
+		{"no cluster named", nil, "cluster accept", exitUsage, "takes the names of clusters"},
+		{"the agent's flag", nil, "hub --server x", exitUsage, `flag --server belongs to "nave agent"`},
+		{"the hub's flag", nil, "agent --listen x", exitUsage, `flag --listen belongs to "nave hub"`},
+		{"a typing error in the file", nil, "hub --config " + typo, exitUsage, "unknown key lsiten; did you mean listen?"},
+		{"the agent's key in the file", nil, "hub --config " + other, exitUsage, "server is a key of nave agent"},
+		{"no such file", nil, "hub --config /nowhere.yaml", exitUsage, "config file /nowhere.yaml"},
+		{"a wrong variable", map[string]string{"NAVE_TTL": "soon"}, "token create", exitUsage, "NAVE_TTL"},
+		{"a token that never lives", nil, "token create --ttl -1h", exitUsage, "--ttl -1h"},
+		{"a name that no cluster has", nil, "token create --cluster A_B", exitUsage, "--cluster A_B"},
+		{"two tokens", nil, "agent --token a --token-file b", exitUsage, "--token-file"},
+		{"a token without a hub", nil, "agent --token a", exitUsage, "--server"},
+		{"no token file", nil, "agent --server https://hub --token-file /nowhere", exitFailure, "/nowhere"},
+		{"log level", nil, "hub --log-level loud --data-dir " + dir, exitUsage, `"loud"`},
+		{"no hub", nil, "token list --data-dir " + dir, exitFailure, "--data-dir"},
+		{"no lab", nil, "lab status --data-dir " + dir, exitFailure, "not a lab"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			out, errOut, code := run(t, test.env, strings.Fields(test.arguments)...)
+			assert.Equal(t, test.code, code, errOut)
+			assert.Contains(t, errOut, test.want)
+			assert.Empty(t, out)
+			assert.Equal(t, 1, strings.Count(errOut, "\n"), errOut)
+		})
+	}
+}
+
+type coded int
+
+func (c coded) Error() string { return "coded" }
+func (c coded) ExitCode() int { return int(c) }
+
+func TestExitCode(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		err  error
+		want int
+	}{
+		{"plain", errors.New("x"), exitFailure},
+		{"usage", fmt.Errorf("wrapped: %w", usageError{errors.New("x")}), exitUsage},
+		{"with its own code", fmt.Errorf("wrapped: %w", coded(7)), 7},
+		{"joined with another", errors.Join(errors.New("x"), coded(3)), 3},
+	} {
+		t.Run(test.name, func(t *testing.T) { assert.Equal(t, test.want, exitCode(test.err)) })
+	}
+}
+
+func TestVersion(t *testing.T) {
+	out, errOut, code := run(t, nil, "version")
+	assert.Zero(t, code)
+	assert.Empty(t, errOut)
+	assert.Contains(t, out, "kubernetes")
+}
+
+func TestSplitKubectl(t *testing.T) {
+	for _, test := range []struct {
+		arguments, rest, dir string
+		named                bool
+	}{
+		{"get ns", "get ns", "", false},
+		{"get ns --data-dir /d", "get ns", "/d", false},
+		{"--data-dir=/d get ns", "get ns", "/d", false},
+		{"get ns --kubeconfig=/k", "get ns --kubeconfig=/k", "", true},
+		{"exec p -- sh --data-dir /d --kubeconfig /k", "exec p -- sh --data-dir /d --kubeconfig /k", "", false},
+		{"get ns --data-dir", "get ns --data-dir", "", false},
+	} {
+		t.Run(test.arguments, func(t *testing.T) {
+			rest, dir, named := splitKubectl(strings.Fields(test.arguments))
+			assert.Equal(t, test.rest, strings.Join(rest, " "))
+			assert.Equal(t, test.dir, dir)
+			assert.Equal(t, test.named, named)
+		})
+	}
+}
+
+func TestStateOf(t *testing.T) {
+	condition := func(kind string, status metav1.ConditionStatus) []metav1.Condition {
+		return []metav1.Condition{{Type: kind, Status: status}}
+	}
+	for _, test := range []struct {
+		want       string
+		accepted   bool
+		conditions []metav1.Condition
+	}{
+		{"pending", false, nil},
+		{"accepted", true, condition(clusterv1.ManagedClusterConditionHubAccepted, metav1.ConditionTrue)},
+		{"joined", true, condition(clusterv1.ManagedClusterConditionJoined, metav1.ConditionTrue)},
+		{"rejected", false, condition(clusterv1.ManagedClusterConditionHubAccepted, metav1.ConditionFalse)},
+	} {
+		t.Run(test.want, func(t *testing.T) {
+			c := &clusterv1.ManagedCluster{}
+			c.Spec.HubAcceptsClient, c.Status.Conditions = test.accepted, test.conditions
+			assert.Equal(t, test.want, stateOf(c))
+		})
+	}
+}
+
+func TestReadToken(t *testing.T) {
+	made, err := token.New([32]byte{})
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "token")
+	require.NoError(t, os.WriteFile(file, []byte(made.String()+"\n"), 0o600))
+	got, err := readToken(file)
+	require.NoError(t, err)
+	assert.Equal(t, made.String(), got)
+}
