@@ -202,6 +202,8 @@ func (s *Server) identify(generic *genericapiserver.Config, ours *api.API) error
 	if err != nil {
 		return fmt.Errorf("authorizers: %w", err)
 	}
+	// It dates the tracking of a kind of tokens that no hub ever had, and complains until there is a kube-system.
+	generic.DisabledPostStartHooks.Insert("start-legacy-token-tracking-controller")
 	generic.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {
 		return tokens.Check(genericapiserver.DefaultBuildHandlerChain(ours.Gate(handler), c))
 	}

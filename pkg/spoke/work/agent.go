@@ -284,11 +284,11 @@ func (a *Agent) prepare(ctx context.Context, work *workv1.ManifestWork) (*workv1
 
 // applyWork applies, prunes and reports.
 func (a *Agent) applyWork(ctx context.Context, work *workv1.ManifestWork, amw *workv1.AppliedManifestWork) (time.Duration, error) {
-	results, applied, unresolved := a.applyAll(ctx, work, amw)
+	results, applied := a.applyAll(ctx, work, amw)
 	left := staleOf(amw, applied)
 	var pruneErr error
-	if !unresolved {
-		left, pruneErr = a.prune(ctx, amw, applied)
+	if listed, all := identifiers(results); all { // else nobody can tell what is stale
+		left, pruneErr = a.prune(ctx, amw, applied, listed)
 	}
 	// Hub and cluster are told at the same time. A crash between the two is mended by the next start.
 	var saving sync.WaitGroup
@@ -321,7 +321,8 @@ func staleOf(amw *workv1.AppliedManifestWork, now []workv1.AppliedManifestResour
 // that is about to be there, a conflict. What a person has to mend is tried again later.
 func retriable(results []result) error {
 	for _, r := range results {
-		if r.err == nil || errors.Is(r.err, errUnsupported) || apierrors.IsForbidden(r.err) || apierrors.IsInvalid(r.err) || apierrors.IsConflict(r.err) {
+		if r.err == nil || errors.Is(r.err, errUnsupported) || apierrors.IsForbidden(r.err) || apierrors.IsInvalid(r.err) ||
+			apierrors.HasStatusCause(r.err, metav1.CauseTypeFieldManagerConflict) {
 			continue
 		}
 		return fmt.Errorf("manifest %d: %w", r.ordinal, r.err)
@@ -329,9 +330,21 @@ func retriable(results []result) error {
 	return nil
 }
 
-// applyAll applies every manifest in order; one that fails does not keep the others back. unresolved tells whether there
-// was any whose kind is not known, since then nobody can tell what is stale.
-func (a *Agent) applyAll(ctx context.Context, work *workv1.ManifestWork, amw *workv1.AppliedManifestWork) (results []result, applied []workv1.AppliedManifestResourceMeta, unresolved bool) {
+// identifiers are those of all objects that the work lists; all is false if there are any whose kind is not known.
+func identifiers(results []result) (listed map[workv1.ResourceIdentifier]bool, all bool) {
+	listed, all = map[workv1.ResourceIdentifier]bool{}, true
+	for _, r := range results {
+		if r.gvr.Resource == "" {
+			all = false
+			continue
+		}
+		listed[resourceOf(r.key(), "").ResourceIdentifier] = true
+	}
+	return listed, all
+}
+
+// applyAll applies every manifest in order; one that fails does not keep the others back.
+func (a *Agent) applyAll(ctx context.Context, work *workv1.ManifestWork, amw *workv1.AppliedManifestWork) (results []result, applied []workv1.AppliedManifestResourceMeta) {
 	keep := map[key]bool{}
 	before := map[workv1.ResourceIdentifier]workv1.AppliedManifestResourceMeta{}
 	for _, r := range amw.Status.AppliedResources {
@@ -341,7 +354,6 @@ func (a *Agent) applyAll(ctx context.Context, work *workv1.ManifestWork, amw *wo
 		m.resolve(a.mapper)
 		if m.err != nil {
 			a.mapper.refresh()
-			unresolved = true
 			results = append(results, result{manifest: m, err: m.err})
 			continue
 		}
@@ -356,7 +368,7 @@ func (a *Agent) applyAll(ctx context.Context, work *workv1.ManifestWork, amw *wo
 		}
 	}
 	a.watcher.forget(work.Name, keep)
-	return results, applied, unresolved
+	return results, applied
 }
 
 func readOnly(work *workv1.ManifestWork, m *manifest) bool {
@@ -370,18 +382,19 @@ func (a *Agent) applyOne(ctx context.Context, work *workv1.ManifestWork, m *mani
 		r.err = fmt.Errorf("spec.executor %w", errUnsupported)
 		return r
 	}
-	mine := owned(work, m)
-	if uid, ok := a.watcher.settled(m.key(), work.Name, m.hash, mine); ok && !readOnly(work, m) {
+	mine, hash := owned(work, m), treatment(work, m)
+	if uid, ok := a.watcher.settled(m.key(), work.Name, hash, mine); ok && !readOnly(work, m) {
 		r.exists, r.uid = true, uid
 		return r
 	}
+	a.watcher.expect(m.key(), work.Name)
 	live, err := a.apply(ctx, work, m, owner)
 	r.err = err
 	if live != nil {
 		r.exists, r.uid = true, string(live.GetUID())
 	}
 	if err == nil {
-		a.watcher.applied(m.key(), work.Name, m.hash, mine, live)
+		a.watcher.applied(m.key(), work.Name, hash, mine, live)
 		if live.GetDeletionTimestamp() != nil {
 			r.err = fmt.Errorf("%s is being deleted; it is applied again once it is gone", m.key())
 		}
@@ -412,6 +425,9 @@ func (a *Agent) finish(ctx context.Context, work *workv1.ManifestWork) error {
 	}
 	if amw != nil {
 		if amw.DeletionTimestamp == nil {
+			if err := a.releaseOrphans(ctx, work, amw); err != nil {
+				return err
+			}
 			if err := a.appliedClient.Delete(ctx, amw.Name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
 				return fmt.Errorf("delete applied manifest work %s: %w", amw.Name, err)
 			}
@@ -427,6 +443,23 @@ func (a *Agent) finish(ctx context.Context, work *workv1.ManifestWork) error {
 		return nil
 	}
 	return err
+}
+
+// releaseOrphans lets go of what is to stay when the work goes, for a work whose option was changed just before its end.
+func (a *Agent) releaseOrphans(ctx context.Context, work *workv1.ManifestWork, amw *workv1.AppliedManifestWork) error {
+	stays := map[workv1.ResourceIdentifier]bool{}
+	for _, m := range decode(work) {
+		if m.resolve(a.mapper); m.err == nil && (!owned(work, m) || readOnly(work, m)) {
+			stays[resourceOf(m.key(), "").ResourceIdentifier] = true
+		}
+	}
+	var errs []error
+	for _, object := range amw.Status.AppliedResources {
+		if stays[object.ResourceIdentifier] {
+			errs = append(errs, a.release(ctx, amw, object))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // orphaned looks at what stands on the cluster for a work that is not on the hub any more.

@@ -39,8 +39,12 @@ func HubHash(server string) string {
 // ensureApplied returns the AppliedManifestWork that stands on the cluster for a work. One that this agent made under
 // another address of the hub is taken over: renaming it would evict what it applied (spec 10.2, C25).
 func (a *Agent) ensureApplied(ctx context.Context, work *workv1.ManifestWork) (*workv1.AppliedManifestWork, error) {
-	if found, err := a.findApplied(work.Name); found != nil || err != nil {
-		return found, err
+	found, err := a.findApplied(work.Name)
+	if err != nil {
+		return nil, err
+	}
+	if found != nil {
+		return found, a.takeOver(ctx, found)
 	}
 	name := a.hubHash + "-" + work.Name
 	made, err := a.appliedClient.Create(ctx, &workv1.AppliedManifestWork{
@@ -54,6 +58,22 @@ func (a *Agent) ensureApplied(ctx context.Context, work *workv1.ManifestWork) (*
 		return nil, fmt.Errorf("applied manifest work %s: %w", name, err)
 	}
 	return made, nil
+}
+
+// takeOver makes one that another agent left for the same work of the same hub ours: upstream's klusterlet, or ours before
+// it lost its name. Otherwise nobody would evict it.
+func (a *Agent) takeOver(ctx context.Context, amw *workv1.AppliedManifestWork) error {
+	if amw.Spec.AgentID == a.AgentID || amw.DeletionTimestamp != nil {
+		return nil
+	}
+	body, err := reconcile.MergePatch(amw, map[string]any{"spec": map[string]any{"agentID": a.AgentID}})
+	if err != nil {
+		return err
+	}
+	if _, err := a.appliedClient.Patch(ctx, amw.Name, types.MergePatchType, body, metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("take over applied manifest work %s: %w", amw.Name, err)
+	}
+	return fmt.Errorf("applied manifest work %s was taken over from agent %s and is looked at again", amw.Name, amw.Spec.AgentID)
 }
 
 // findApplied looks one up in the cache; nil if there is none. The one of this hub's address comes first.
@@ -70,7 +90,7 @@ func (a *Agent) findApplied(work string) (*workv1.AppliedManifestWork, error) {
 		return nil, err
 	}
 	for _, amw := range all {
-		if amw.Spec.AgentID == a.AgentID && amw.Spec.ManifestWorkName == work && amw.DeletionTimestamp == nil {
+		if amw.Spec.AgentID == a.AgentID && amw.Spec.ManifestWorkName == work {
 			return amw, nil
 		}
 	}
@@ -94,17 +114,33 @@ func keyOf(r workv1.AppliedManifestResourceMeta) key {
 }
 
 // prune deletes what the work applied once and no longer lists. It returns what is left of that. An object that the work
-// lists under another version of its API is the same object.
-func (a *Agent) prune(ctx context.Context, amw *workv1.AppliedManifestWork, now []workv1.AppliedManifestResourceMeta) ([]workv1.AppliedManifestResourceMeta, error) {
+// lists under another version of its API is the same object. One that it lists, but that is not to go with it any more, is
+// let go and never deleted.
+func (a *Agent) prune(ctx context.Context, amw *workv1.AppliedManifestWork, now []workv1.AppliedManifestResourceMeta, listed map[workv1.ResourceIdentifier]bool) ([]workv1.AppliedManifestResourceMeta, error) {
 	var stale []workv1.AppliedManifestResourceMeta
-	for _, before := range amw.Status.AppliedResources {
-		if !slices.ContainsFunc(now, func(r workv1.AppliedManifestResourceMeta) bool {
-			return r.ResourceIdentifier == before.ResourceIdentifier
-		}) {
-			stale = append(stale, before)
+	var errs []error
+	for _, before := range staleOf(amw, now) {
+		if listed[before.ResourceIdentifier] {
+			errs = append(errs, a.release(ctx, amw, before))
+			continue
 		}
+		stale = append(stale, before)
 	}
-	return a.remove(ctx, amw, stale)
+	left, err := a.remove(ctx, amw, stale)
+	return left, errors.Join(append(errs, err)...)
+}
+
+// release takes our reference off an object that was applied, so that it stays when the work goes.
+func (a *Agent) release(ctx context.Context, amw *workv1.AppliedManifestWork, object workv1.AppliedManifestResourceMeta) error {
+	k := keyOf(object)
+	live, err := a.resource(k).Get(ctx, k.name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("look for %s: %w", k, err)
+	}
+	return a.disown(ctx, k, live, amw.UID)
 }
 
 // remove deletes objects in the reverse of the order in which they were applied, so that custom resources go before their
@@ -165,10 +201,10 @@ func (a *Agent) removeOne(ctx context.Context, amw *workv1.AppliedManifestWork, 
 	case others:
 		return true, a.disown(ctx, k, live, amw.UID)
 	case live.GetDeletionTimestamp() != nil:
-		a.watcher.await(k, amw.Spec.ManifestWorkName)
+		a.watcher.expect(k, amw.Spec.ManifestWorkName)
 		return false, nil
 	}
-	a.watcher.await(k, amw.Spec.ManifestWorkName)
+	a.watcher.expect(k, amw.Spec.ManifestWorkName)
 	uid, propagation := live.GetUID(), metav1.DeletePropagationBackground
 	err = a.resource(k).Delete(ctx, k.name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}, PropagationPolicy: &propagation})
 	if apierrors.IsNotFound(err) {

@@ -2,6 +2,8 @@ package work
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,12 +31,16 @@ func fieldManager(work string) string {
 	if len(name) <= maxFieldManager {
 		return name
 	}
-	return name[:maxFieldManager]
+	sum := sha256.Sum256([]byte(work))
+	return fieldManagerPrefix + "-" + hex.EncodeToString(sum[:])
 }
 
 // errUnsupported says that the work asks for something that this agent cannot do yet. Nothing is applied then, since
 // applying it in another way is not what was asked for.
 var errUnsupported = errors.New("is not supported yet")
+
+// errUnseen says that it is not known whether the object is there.
+var errUnseen = errors.New("and it cannot be looked at")
 
 // apply brings one object in line with its manifest and returns it as it then is; nil if it could not be read either.
 //
@@ -79,14 +85,38 @@ func (a *Agent) apply(ctx context.Context, work *workv1.ManifestWork, m *manifes
 	if err != nil {
 		return a.existing(ctx, client, m, explain(err, m))
 	}
-	return live, nil
+	return a.handOver(ctx, client, work, live, manager)
+}
+
+// handOver gives up the fields that the work holds under its own name, once it holds what it wants under another one.
+// Otherwise a key that the manifest drops later would stay, held by a manager that no longer speaks.
+func (a *Agent) handOver(ctx context.Context, client dynamic.ResourceInterface, work *workv1.ManifestWork, live *unstructured.Unstructured, manager string) (*unstructured.Unstructured, error) {
+	own := fieldManager(work.Name)
+	held := slices.ContainsFunc(live.GetManagedFields(), func(f metav1.ManagedFieldsEntry) bool {
+		return f.Manager == own && f.Operation == metav1.ManagedFieldsOperationApply
+	})
+	if manager == own || !held {
+		return live, nil
+	}
+	nothing := &unstructured.Unstructured{}
+	nothing.SetGroupVersionKind(live.GroupVersionKind())
+	nothing.SetName(live.GetName())
+	nothing.SetNamespace(live.GetNamespace())
+	after, err := client.Apply(ctx, live.GetName(), nothing, metav1.ApplyOptions{FieldManager: own, Force: true})
+	if err != nil {
+		return live, fmt.Errorf("give fields of manager %s up: %w", own, err)
+	}
+	return after, nil
 }
 
 // existing adds to an error the object as it is, since an object that cannot be changed may well be available.
 func (a *Agent) existing(ctx context.Context, client dynamic.ResourceInterface, m *manifest, cause error) (*unstructured.Unstructured, error) {
 	live, err := client.Get(ctx, m.object.GetName(), metav1.GetOptions{})
-	if err != nil {
+	switch {
+	case apierrors.IsNotFound(err):
 		return nil, cause
+	case err != nil:
+		return nil, fmt.Errorf("%w (%w: %v)", cause, errUnseen, err)
 	}
 	return live, cause
 }

@@ -2,6 +2,7 @@ package work
 
 import (
 	"crypto/sha256"
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -161,6 +162,15 @@ func matches(pattern, value string) bool {
 		}
 		return false
 	}
+}
+
+// treatment is a hash of all that decides what applying a manifest does: what it says, and by which strategy it is applied.
+func treatment(work *workv1.ManifestWork, m *manifest) [sha256.Size]byte {
+	strategy, err := json.Marshal(configFor(work, m).UpdateStrategy)
+	if err != nil {
+		strategy = []byte(err.Error()) // never: it came as JSON
+	}
+	return sha256.Sum256(append(m.hash[:], strategy...))
 }
 
 // owned tells whether the object goes when the work goes (spec 4.2): not if the work orphans everything, or this one.

@@ -108,6 +108,8 @@ func manifestConditions(work *workv1.ManifestWork, r result, conditions []metav1
 	switch {
 	case r.exists:
 		set(workv1.ManifestAvailable, metav1.ConditionTrue, "ResourceAvailable", "Resource is available")
+	case errors.Is(r.err, errUnseen):
+		set(workv1.ManifestAvailable, metav1.ConditionUnknown, "FetchingResourceFailed", r.err.Error())
 	case r.gvr.Resource == "" || r.object.GetName() == "":
 		set(workv1.ManifestAvailable, metav1.ConditionUnknown, "IncompleteResourceMeta", "Resource meta is incomplete")
 	default:
@@ -127,7 +129,7 @@ func workConditions(work *workv1.ManifestWork, results []result) []metav1.Condit
 		}
 		switch {
 		case r.exists:
-		case r.gvr.Resource == "":
+		case r.gvr.Resource == "", errors.Is(r.err, errUnseen):
 			unknown++
 		default:
 			missing++

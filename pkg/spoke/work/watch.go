@@ -24,6 +24,9 @@ type record struct {
 	version   uint64 // resourceVersion after our own write
 	signature string // of the object after our own write
 	drifted   bool   // it has been changed or deleted since
+
+	seenVersion   uint64 // of the newest change that was seen
+	seenSignature string
 }
 
 // watcher sees every change of the objects that works have applied, by watching the metadata of their kinds. Of objects
@@ -73,7 +76,11 @@ func (w *watcher) applied(k key, work string, hash [sha256.Size]byte, owned bool
 	if w.records[k] == nil {
 		w.records[k] = map[string]*record{}
 	}
-	w.records[k][work] = &record{hash: hash, owned: owned, uid: string(live.GetUID()), version: number(live.GetResourceVersion()), signature: signature(live)}
+	next := &record{hash: hash, owned: owned, uid: string(live.GetUID()), version: number(live.GetResourceVersion()), signature: signature(live)}
+	if before := w.records[k][work]; before != nil && before.seenVersion > next.version && before.seenSignature != next.signature {
+		next.drifted = true // somebody was there between our write and this note of it, and the work has been called for
+	}
+	w.records[k][work] = next
 	w.watch(k.gvr)
 }
 
@@ -100,8 +107,8 @@ func (w *watcher) forget(work string, keep map[key]bool) {
 	}
 }
 
-// await watches objects of a work that are being deleted, so that their end is noticed.
-func (w *watcher) await(k key, work string) {
+// expect watches an object that a work is about to write or to delete, so that nothing that happens to it is missed.
+func (w *watcher) expect(k key, work string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.records[k] == nil {
@@ -151,7 +158,7 @@ func (w *watcher) seen(gvr schema.GroupVersionResource, obj any, deleted bool) {
 		if ours && string(o.UID) == r.uid {
 			continue
 		}
-		r.drifted = true
+		r.drifted, r.seenVersion, r.seenSignature = true, number(o.ResourceVersion), o.Annotations[signatureKey]
 		changed = append(changed, work)
 	}
 	w.mu.Unlock()
