@@ -76,16 +76,27 @@ func AgentOf(user string, groups []string) (Agent, bool) {
 	return agent, true
 }
 
-// reservedName is the one name that no managed cluster may have: its own group would be that of all clusters.
-const reservedName = "managed-clusters"
+// reservedNames are names that no managed cluster may have, and why.
+func reservedNames() map[string]string {
+	const hubs = "the namespace of this name is the hub's own"
+	return map[string]string{
+		"managed-clusters":            "its group would be the group of all managed clusters",
+		"default":                     hubs,
+		"kube-system":                 hubs,
+		"kube-public":                 hubs,
+		"kube-node-lease":             hubs,
+		"open-cluster-management":     hubs,
+		"open-cluster-management-hub": hubs,
+	}
+}
 
 // ValidClusterName reports whether a managed cluster may have this name: it becomes a namespace, so it is a DNS label.
 func ValidClusterName(name string) bool { return len(CheckClusterName(name)) == 0 }
 
 // CheckClusterName says what is wrong with a managed cluster's name, in the words of Kubernetes' own checks.
 func CheckClusterName(name string) []string {
-	if name == reservedName {
-		return []string{"the name is reserved: its group would be the group of all managed clusters"}
+	if why, reserved := reservedNames()[name]; reserved {
+		return []string{"the name is reserved: " + why}
 	}
 	return validation.IsDNS1123Label(name)
 }

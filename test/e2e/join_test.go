@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -251,5 +252,61 @@ func TestClusterComesAndGoes(t *testing.T) {
 			return fmt.Errorf("the list gives %v", err)
 		}
 		return nil
+	})
+}
+
+// TestDecisionsThatFollowEachOther accept and deny clusters without an agent, faster than the hub can act on them.
+func TestDecisionsThatFollowEachOther(t *testing.T) {
+	b, ctx := start(t)
+	decide := func(name string, accepted bool) {
+		eventually(t, ctx, "the decision is written", func() error {
+			mc, err := b.managedCluster(ctx, name)
+			if err != nil {
+				return err
+			}
+			mc.Spec.HubAcceptsClient = accepted
+			_, err = b.clusters.ClusterV1().ManagedClusters().Update(ctx, mc, metav1.UpdateOptions{})
+			return err
+		})
+	}
+	for i := range 10 {
+		name := fmt.Sprintf("decided-%d", i)
+		_, err := b.clusters.ClusterV1().ManagedClusters().Create(ctx, &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		require.NoError(t, err)
+		t.Cleanup(func() {
+			_ = b.clusters.ClusterV1().ManagedClusters().Delete(context.Background(), name, metav1.DeleteOptions{})
+		})
+		decide(name, true)
+		decide(name, false)
+		eventually(t, ctx, "a denied cluster has no rights", func() error {
+			bindings, err := b.hub.RbacV1().RoleBindings(name).List(ctx, metav1.ListOptions{})
+			if err != nil {
+				return err
+			}
+			mc, err := b.managedCluster(ctx, name)
+			if err != nil {
+				return err
+			}
+			if len(bindings.Items) > 0 {
+				return fmt.Errorf("%d role bindings are left", len(bindings.Items))
+			}
+			if len(mc.Finalizers) < 2 {
+				return nil // the hub did not get to accept it
+			}
+			return conditionIs(mc.Status.Conditions, clusterv1.ManagedClusterConditionHubAccepted, metav1.ConditionFalse, 0)
+		})
+		decide(name, true)
+		eventually(t, ctx, "a cluster that is accepted again has them", func() error {
+			mc, err := b.managedCluster(ctx, name)
+			if err != nil {
+				return err
+			}
+			return conditionIs(mc.Status.Conditions, clusterv1.ManagedClusterConditionHubAccepted, metav1.ConditionTrue, 0)
+		})
+	}
+	require.NoError(t, b.hub.RbacV1().ClusterRoles().Delete(ctx, "open-cluster-management:managedcluster:work", metav1.DeleteOptions{}))
+	eventually(t, ctx, "the role of all clusters is back", func() error {
+		_, err := b.hub.RbacV1().ClusterRoles().Get(ctx, "open-cluster-management:managedcluster:work", metav1.GetOptions{})
+		return err
 	})
 }

@@ -224,3 +224,74 @@ func TestWhatCannotBeApplied(t *testing.T) {
 	})
 	eventually(t, ctx, "what has become possible is done", func() error { return b.valueOf(ctx, first, "no-such-namespace", "lost", "a") })
 }
+
+// TestChangesOfTreatment change how a work treats an object that it has applied. The object itself is never replaced, and
+// what is no longer to go with the work stays when the work goes.
+func TestChangesOfTreatment(t *testing.T) {
+	b, ctx := start(t)
+	strategy := func(kind workv1.UpdateStrategyType) func(*workv1.ManifestWorkSpec) {
+		return func(s *workv1.ManifestWorkSpec) {
+			s.ManifestConfigs = []workv1.ManifestConfigOption{{
+				ResourceIdentifier: workv1.ResourceIdentifier{Resource: "configmaps", Namespace: "default", Name: "*"},
+				UpdateStrategy:     &workv1.UpdateStrategy{Type: kind},
+			}}
+		}
+	}
+	orphan := func(s *workv1.ManifestWorkSpec) {
+		s.DeleteOption = &workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeOrphan}
+	}
+	nothing := func(*workv1.ManifestWorkSpec) {}
+	for _, test := range []struct {
+		name          string
+		before, after func(*workv1.ManifestWorkSpec)
+		value         string // of the object after the change, to which the manifest says "second"
+		stays         bool   // when the work goes
+	}{
+		{"update-readonly", nothing, strategy(workv1.UpdateStrategyTypeReadOnly), "first", true},
+		{"update-createonly", nothing, strategy(workv1.UpdateStrategyTypeCreateOnly), "first", false},
+		{"createonly-update", strategy(workv1.UpdateStrategyTypeCreateOnly), nothing, "second", false},
+		{"update-apply", nothing, strategy(workv1.UpdateStrategyTypeServerSideApply), "second", false},
+		{"orphan", nothing, orphan, "second", true},
+		{"createonly-orphan", strategy(workv1.UpdateStrategyTypeCreateOnly), orphan, "second", true},
+		{"orphan-owned", orphan, nothing, "second", false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			name := "treat-" + test.name
+			work := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: name}}
+			work.Spec.Workload.Manifests = manifestsOf(t, configMap("default", name, "first"))
+			test.before(&work.Spec)
+			_, err := b.works.WorkV1().ManifestWorks(first).Create(ctx, work, metav1.CreateOptions{})
+			require.NoError(t, err)
+			maps := b.spokes[first].CoreV1().ConfigMaps("default")
+			t.Cleanup(func() {
+				b.removeWork(t, first, name)
+				_ = maps.Delete(context.Background(), name, metav1.DeleteOptions{})
+			})
+			eventually(t, ctx, "the work is available", func() error { return b.appliedAndAvailable(ctx, first, name) })
+			object, err := maps.Get(ctx, name, metav1.GetOptions{})
+			require.NoError(t, err)
+
+			eventually(t, ctx, "the work is changed", func() error {
+				work, err := b.works.WorkV1().ManifestWorks(first).Get(ctx, name, metav1.GetOptions{})
+				if err != nil {
+					return err
+				}
+				work.Spec = workv1.ManifestWorkSpec{Workload: workv1.ManifestsTemplate{Manifests: manifestsOf(t, configMap("default", name, "second"))}}
+				test.after(&work.Spec)
+				_, err = b.works.WorkV1().ManifestWorks(first).Update(ctx, work, metav1.UpdateOptions{})
+				return err
+			})
+			eventually(t, ctx, "the change is applied", func() error { return b.appliedAndAvailable(ctx, first, name) })
+			eventually(t, ctx, "the value is right", func() error { return b.valueOf(ctx, first, "default", name, test.value) })
+			b.removeWork(t, first, name)
+			after, err := maps.Get(ctx, name, metav1.GetOptions{})
+			if !test.stays {
+				require.NoError(t, gone(err))
+				return
+			}
+			require.NoError(t, err)
+			require.Equal(t, object.UID, after.UID, "it is the same object")
+			require.Nil(t, after.DeletionTimestamp)
+		})
+	}
+}

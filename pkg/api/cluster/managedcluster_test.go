@@ -86,6 +86,7 @@ func TestValidateCluster(t *testing.T) {
 			want: `user "alice" cannot add/remove a ManagedCluster to/from ManagedClusterSet "default"`, code: 403},
 		{name: "name that is no namespace", mc: managed("c1.example"), allowed: []string{join}, want: "metadata.name format is not correct: ", code: 400},
 		{name: "name of the group of all clusters", mc: managed("managed-clusters"), allowed: []string{join}, want: "metadata.name format is not correct: ", code: 400},
+		{name: "name of a namespace of the hub", mc: managed("kube-system"), allowed: []string{join}, want: "metadata.name format is not correct: the name is reserved", code: 400},
 		{name: "url without TLS", mc: managed("c1", reachedAt("http://c1")), allowed: []string{join}, want: `url "http://c1" is invalid in client configs`, code: 400},
 		{name: "url without host", mc: managed("c1", reachedAt("https://")), allowed: []string{join}, want: `url "https://" is invalid in client configs`, code: 400},
 		{name: "url", mc: managed("c1", reachedAt("https://c1:6443")), allowed: []string{join}},

@@ -72,7 +72,10 @@ func New(c Config) (*Controller, error) {
 	a.loop = reconcile.New("acceptance", c.Log, workers, a.reconcile)
 	everything := func(key func(metav1.Object) string) cache.ResourceEventHandlerFuncs {
 		enqueue := a.enqueue(key)
-		return cache.ResourceEventHandlerFuncs{AddFunc: enqueue, UpdateFunc: func(_, obj any) { enqueue(obj) }, DeleteFunc: enqueue}
+		return cache.ResourceEventHandlerFuncs{AddFunc: enqueue, DeleteFunc: enqueue, UpdateFunc: func(before, after any) {
+			enqueue(before) // a label that is taken off is to be put back
+			enqueue(after)
+		}}
 	}
 	for _, w := range []struct {
 		informer cache.SharedIndexInformer
@@ -95,7 +98,16 @@ func New(c Config) (*Controller, error) {
 	return a, nil
 }
 
-func labelledCluster(o metav1.Object) string { return o.GetLabels()[identity.ClusterNameLabel] }
+// sharedKey stands for the roles that all clusters share. No cluster can have this name.
+const sharedKey = "*"
+
+func labelledCluster(o metav1.Object) string {
+	cluster, ok := o.GetLabels()[identity.ClusterNameLabel]
+	if ok && cluster == "" {
+		return sharedKey
+	}
+	return cluster
+}
 
 func (a *Controller) enqueue(key func(metav1.Object) string) func(any) {
 	return func(obj any) {

@@ -34,12 +34,13 @@ const (
 
 // reconcile brings one cluster's namespace and rights in line with what the hub decided about it.
 func (c *Controller) reconcile(ctx context.Context, name string) (time.Duration, error) {
-	if name == "" {
-		return 0, nil
+	if name == sharedKey {
+		return 0, c.keepSharedRoles(ctx)
 	}
 	mc, err := c.clusters.Get(name)
 	switch {
 	case apierrors.IsNotFound(err):
+		c.loop.Add(sharedKey) // it may have been the last one
 		return 0, c.withdraw(ctx, name)
 	case err != nil:
 		return 0, err
@@ -47,17 +48,46 @@ func (c *Controller) reconcile(ctx context.Context, name string) (time.Duration,
 		return 0, c.leave(ctx, mc)
 	case mc.Spec.HubAcceptsClient:
 		return c.accept(ctx, mc)
-	case meta.FindStatusCondition(mc.Status.Conditions, clusterv1.ManagedClusterConditionHubAccepted) == nil:
-		return 0, nil // new and not decided about
+	case !decided(mc):
+		return 0, nil
 	default:
 		return 0, c.deny(ctx, mc)
 	}
+}
+
+// decided tells whether the hub ever accepted the cluster. The finalizer is set before anything else is made, so it tells
+// that even where the condition could not be written before the next decision came.
+func decided(mc *clusterv1.ManagedCluster) bool {
+	return slices.Contains(mc.Finalizers, clusterFinalizer) ||
+		meta.FindStatusCondition(mc.Status.Conditions, clusterv1.ManagedClusterConditionHubAccepted) != nil
+}
+
+// keepSharedRoles keeps the roles of all agents as long as there is a cluster (spec 1.1).
+func (c *Controller) keepSharedRoles(ctx context.Context) error {
+	clusters, err := c.clusters.List(labels.Everything())
+	if err != nil {
+		return about(err, "managed clusters")
+	}
+	var errs []error
+	for _, role := range sharedRoles() {
+		switch {
+		case len(clusters) == 0:
+			errs = append(errs, c.removeClusterRole(ctx, role.Name))
+		case slices.ContainsFunc(clusters, decided):
+			errs = append(errs, c.ensureClusterRole(ctx, role))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // accept gives the cluster what it needs. Whatever cannot be made is tried again, and stands in the condition.
 func (c *Controller) accept(ctx context.Context, mc *clusterv1.ManagedCluster) (time.Duration, error) {
 	if !slices.Contains(mc.Finalizers, clusterFinalizer) {
 		return 0, c.addFinalizer(ctx, mc) // its event calls again, with the version that the rest is about
+	}
+	// A binding that a denial took away, or that goes with its namespace, is made anew once it is gone.
+	if err := c.dropEndingBinding(ctx, mc.Name); err != nil {
+		return 0, err
 	}
 	err := c.ensureNamespace(ctx, mc.Name)
 	if errors.Is(err, errTerminating) {
@@ -121,16 +151,21 @@ func (c *Controller) withdraw(ctx context.Context, name string) error {
 
 // releaseWorkBinding lets the binding for works go once it is being deleted and no works are left.
 func (c *Controller) releaseWorkBinding(ctx context.Context, name string) error {
+	left, err := c.hasWorks(name)
+	if err != nil || left {
+		return err // the end of the last work calls again
+	}
+	return c.dropEndingBinding(ctx, name)
+}
+
+// dropEndingBinding takes our finalizer off a binding for works that is being deleted.
+func (c *Controller) dropEndingBinding(ctx context.Context, name string) error {
 	binding, err := c.roleBindings.RoleBindings(name).Get(workBinding(name))
 	if apierrors.IsNotFound(err) {
 		return nil
 	}
-	if err != nil {
+	if err != nil || binding.DeletionTimestamp == nil || !slices.Contains(binding.Finalizers, workFinalizer) {
 		return err
-	}
-	left, err := c.hasWorks(name)
-	if err != nil || left || binding.DeletionTimestamp == nil {
-		return err // the deletion is an event that calls again
 	}
 	binding = binding.DeepCopy()
 	binding.Finalizers = slices.DeleteFunc(binding.Finalizers, func(f string) bool { return f == workFinalizer })

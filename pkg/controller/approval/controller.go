@@ -171,28 +171,31 @@ func (a *Controller) admit(ctx context.Context, csr *certificatesv1.CertificateS
 	if mc.DeletionTimestamp != nil {
 		return fmt.Errorf("managed cluster %s is being deleted; its next life is admitted", mc.Name)
 	}
-	if err := a.acceptOnce(ctx, mc); err != nil {
+	accepted, err := a.acceptOnce(ctx, mc)
+	if err != nil || !accepted {
 		return err
 	}
 	return a.approve(ctx, csr, r)
 }
 
-func (a *Controller) acceptOnce(ctx context.Context, mc *clusterv1.ManagedCluster) error {
+// acceptOnce accepts a cluster that was never accepted by itself, and tells whether it is accepted then: what a person
+// decided later stands.
+func (a *Controller) acceptOnce(ctx context.Context, mc *clusterv1.ManagedCluster) (bool, error) {
 	if _, done := mc.Annotations[autoAccepted]; done {
-		return nil
+		return mc.Spec.HubAcceptsClient, nil
 	}
 	body, err := reconcile.MergePatch(mc, map[string]any{
 		"metadata": map[string]any{"annotations": map[string]any{autoAccepted: a.Clock.Now().UTC().Format(time.RFC3339)}},
 		"spec":     map[string]any{"hubAcceptsClient": true},
 	})
 	if err != nil {
-		return err
+		return false, err
 	}
 	if _, err := a.Clusters.ClusterV1().ManagedClusters().Patch(ctx, mc.Name, types.MergePatchType, body, metav1.PatchOptions{}); err != nil {
-		return fmt.Errorf("accept managed cluster %s: %w", mc.Name, err)
+		return false, fmt.Errorf("accept managed cluster %s: %w", mc.Name, err)
 	}
 	a.Log.WithField(log.FieldCluster, mc.Name).Info("cluster is accepted by its join token")
-	return nil
+	return true, nil
 }
 
 func (a *Controller) approve(ctx context.Context, csr *certificatesv1.CertificateSigningRequest, r request) error {

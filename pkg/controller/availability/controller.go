@@ -137,7 +137,7 @@ func (a *Controller) reconcile(ctx context.Context, name string) (time.Duration,
 		return 0, err
 	}
 	if meta.FindStatusCondition(mc.Status.Conditions, clusterv1.ManagedClusterConditionHubAccepted) == nil {
-		return 0, nil
+		return 0, a.report(ctx, mc, false, nil) // nothing is known of it, so nothing may be placed on it
 	}
 	lease, err := a.leases.Leases(name).Get(leaseName)
 	switch {

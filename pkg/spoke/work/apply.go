@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -17,6 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	workv1 "open-cluster-management.io/api/work/v1"
+
+	"nave/pkg/reconcile"
 )
 
 // fieldManagerPrefix begins the name under which a work's fields are known on an object. Each work has a name of its own,
@@ -127,16 +128,20 @@ func (a *Agent) createOnly(ctx context.Context, client dynamic.ResourceInterface
 	if !apierrors.IsAlreadyExists(err) {
 		return live, err
 	}
-	only := &unstructured.Unstructured{}
-	only.SetGroupVersionKind(object.GroupVersionKind())
-	only.SetName(object.GetName())
-	only.SetNamespace(object.GetNamespace())
-	only.SetOwnerReferences(object.GetOwnerReferences())
-	live, err = client.Apply(ctx, object.GetName(), only, metav1.ApplyOptions{FieldManager: manager, Force: true})
+	// Not by server-side apply: declaring less under the same name would take away what was declared before.
+	live, err = client.Get(ctx, object.GetName(), metav1.GetOptions{})
 	if err != nil {
 		return a.existing(ctx, client, m, err)
 	}
-	return live, nil
+	owners := mergedOwners(live.GetOwnerReferences(), object.GetOwnerReferences())
+	if len(owners) == len(live.GetOwnerReferences()) {
+		return live, nil
+	}
+	owned, err := a.setOwners(ctx, m.key(), live, owners)
+	if err != nil {
+		return live, err
+	}
+	return owned, nil
 }
 
 // cannotApply tells whether server-side apply is not to be had for this object: the API behind it does not know it, or its
@@ -212,17 +217,24 @@ func (a *Agent) disown(ctx context.Context, k key, live metav1.Object, owner typ
 	if len(left) == len(owners) {
 		return nil
 	}
-	body, err := json.Marshal(map[string]any{"metadata": map[string]any{
-		"uid": live.GetUID(), "resourceVersion": live.GetResourceVersion(), "ownerReferences": left,
-	}})
-	if err != nil {
-		return fmt.Errorf("%s: encode owners: %w", k, err)
-	}
-	_, err = a.resource(k).Patch(ctx, k.name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: fieldManagerPrefix})
+	_, err := a.setOwners(ctx, k, live, left)
 	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("take the work off the owners of %s: %w", k, err)
+		return err
 	}
 	return nil
+}
+
+// setOwners writes the owners of the very version of an object that was looked at.
+func (a *Agent) setOwners(ctx context.Context, k key, live metav1.Object, owners []metav1.OwnerReference) (*unstructured.Unstructured, error) {
+	body, err := reconcile.MergePatch(live, map[string]any{"metadata": map[string]any{"ownerReferences": owners}})
+	if err != nil {
+		return nil, err
+	}
+	changed, err := a.resource(k).Patch(ctx, k.name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: fieldManagerPrefix})
+	if err != nil {
+		return nil, fmt.Errorf("owners of %s: %w", k, err)
+	}
+	return changed, nil
 }
 
 // resource is the client for an object.
