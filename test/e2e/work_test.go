@@ -295,3 +295,25 @@ func TestChangesOfTreatment(t *testing.T) {
 		})
 	}
 }
+
+// TestWorksThatGoAtOnce are deleted while they are being applied. None leaves anything behind.
+func TestWorksThatGoAtOnce(t *testing.T) {
+	b, ctx := start(t)
+	works := b.works.WorkV1().ManifestWorks(first)
+	for i := range 20 {
+		name := fmt.Sprintf("fleeting-%d", i)
+		_, err := works.Create(ctx, &workv1.ManifestWork{
+			ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec:       workv1.ManifestWorkSpec{Workload: workv1.ManifestsTemplate{Manifests: manifestsOf(t, configMap("default", name, "x"))}},
+		}, metav1.CreateOptions{})
+		require.NoError(t, err)
+		require.NoError(t, works.Delete(ctx, name, metav1.DeleteOptions{}))
+	}
+	for i := range 20 {
+		name := fmt.Sprintf("fleeting-%d", i)
+		eventually(t, ctx, name+" is gone from hub and cluster", func() error {
+			_, err := works.Get(ctx, name, metav1.GetOptions{})
+			return errors.Join(gone(err), b.configMapGone(ctx, first, "default", name))
+		})
+	}
+}

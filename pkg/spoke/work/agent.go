@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
-	"golang.org/x/sync/errgroup"
 	"golang.org/x/time/rate"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -86,6 +85,8 @@ type Agent struct {
 
 	mu    sync.Mutex
 	drift map[string]*rate.Limiter // by work
+
+	ended sync.Map // names of works that were seen to be deleted on the hub
 }
 
 // New prepares clients and informers.
@@ -174,7 +175,12 @@ func (a *Agent) listen(works, applied cache.SharedIndexInformer) error {
 		}
 	}
 	registration, err := works.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: changed,
+		AddFunc: func(obj any) {
+			if n, ok := name(obj); ok {
+				a.ended.Delete(n)
+			}
+			changed(obj)
+		},
 		UpdateFunc: func(before, after any) {
 			// Our own writes of the status come back, too; there is nothing to do about them.
 			x, y := before.(*workv1.ManifestWork), after.(*workv1.ManifestWork)
@@ -182,7 +188,13 @@ func (a *Agent) listen(works, applied cache.SharedIndexInformer) error {
 				changed(after)
 			}
 		},
-		DeleteFunc: changed,
+		DeleteFunc: func(obj any) {
+			// Seen to be deleted, rather than found missing after the connection was lost.
+			if work, ok := obj.(*workv1.ManifestWork); ok {
+				a.ended.Store(work.Name, struct{}{})
+			}
+			changed(obj)
+		},
 	})
 	if err != nil {
 		return fmt.Errorf("watch works of cluster %s: %w", a.Cluster, err)
@@ -251,39 +263,40 @@ func (a *Agent) reconcile(ctx context.Context, name string) (time.Duration, erro
 	if work.DeletionTimestamp != nil {
 		return 0, a.finish(ctx, work)
 	}
-	work, amw, err := a.prepare(ctx, work)
+	held := a.hold(ctx, work)
+	amw, err := a.ensureApplied(ctx, work)
 	if err != nil {
-		return 0, err
+		_, holdErr := held()
+		return 0, errors.Join(err, holdErr)
 	}
 	if amw.DeletionTimestamp != nil {
-		return 0, nil // its end is an event, and then another one is made
+		_, err := held()
+		return 0, err // its end is an event, and then another one is made
 	}
-	return a.applyWork(ctx, work, amw)
+	return a.applyWork(ctx, work, amw, held)
 }
 
-// prepare makes sure of what has to be there before anything is applied: the finalizer on the hub, and what stands for the
-// work on the cluster. The two do not wait for each other. It goes on with what the hub answered instead of waiting for the
-// event of it, which saves a round trip.
-func (a *Agent) prepare(ctx context.Context, work *workv1.ManifestWork) (*workv1.ManifestWork, *workv1.AppliedManifestWork, error) {
-	var amw *workv1.AppliedManifestWork
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() (err error) {
-		amw, err = a.ensureApplied(ctx, work)
-		return err
-	})
-	held := work
-	if !slices.Contains(work.Finalizers, workFinalizer) {
-		group.Go(func() (err error) {
-			held, err = a.patchFinalizers(ctx, work, append(slices.Clone(work.Finalizers), workFinalizer))
-			return err
-		})
+// hold puts the finalizer on a work that lacks it, and returns a function that waits for that and gives the work as it then
+// is. The cluster is not kept waiting meanwhile: should the work be gone before it is held, what stands for it on the cluster
+// is deleted like that of any other. To go on with the hub's answer saves the round trip of its event.
+func (a *Agent) hold(ctx context.Context, work *workv1.ManifestWork) func() (*workv1.ManifestWork, error) {
+	if slices.Contains(work.Finalizers, workFinalizer) {
+		return func() (*workv1.ManifestWork, error) { return work, nil }
 	}
-	err := group.Wait()
-	return held, amw, err
+	var held *workv1.ManifestWork
+	var err error
+	var patching sync.WaitGroup
+	patching.Go(func() {
+		held, err = a.patchFinalizers(ctx, work, append(slices.Clone(work.Finalizers), workFinalizer))
+	})
+	return func() (*workv1.ManifestWork, error) {
+		patching.Wait()
+		return held, err
+	}
 }
 
 // applyWork applies, prunes and reports.
-func (a *Agent) applyWork(ctx context.Context, work *workv1.ManifestWork, amw *workv1.AppliedManifestWork) (time.Duration, error) {
+func (a *Agent) applyWork(ctx context.Context, work *workv1.ManifestWork, amw *workv1.AppliedManifestWork, held func() (*workv1.ManifestWork, error)) (time.Duration, error) {
 	results, applied := a.applyAll(ctx, work, amw)
 	left := staleOf(amw, applied)
 	var pruneErr error
@@ -294,8 +307,19 @@ func (a *Agent) applyWork(ctx context.Context, work *workv1.ManifestWork, amw *w
 	var saving sync.WaitGroup
 	var saveErr error
 	saving.Go(func() { saveErr = a.saveApplied(ctx, amw, append(applied, left...)) })
-	reportErr := a.report(ctx, work, status(work, results))
+	work, reportErr := held()
+	switch {
+	case apierrors.IsNotFound(reportErr):
+		saving.Wait()
+		return 0, a.abandon(ctx, amw, applied)
+	case reportErr == nil:
+		reportErr = a.report(ctx, work, status(work, results))
+	}
 	saving.Wait()
+	if apierrors.IsNotFound(saveErr) { // the work has ended meanwhile, and what stood for it here did not know of these
+		_, err := a.remove(ctx, amw, applied)
+		return 0, err
+	}
 	if err := errors.Join(pruneErr, saveErr, reportErr, retriable(results)); err != nil {
 		return 0, err
 	}
@@ -306,6 +330,12 @@ func (a *Agent) applyWork(ctx context.Context, work *workv1.ManifestWork, amw *w
 		return reconcile.Jitter(retryFailed), nil
 	}
 	return 0, nil
+}
+
+// abandon takes back what was applied for a work that was gone before it could be held.
+func (a *Agent) abandon(ctx context.Context, amw *workv1.AppliedManifestWork, applied []workv1.AppliedManifestResourceMeta) error {
+	_, err := a.remove(ctx, amw, applied)
+	return errors.Join(err, a.deleteApplied(ctx, amw))
 }
 
 // staleOf is what the work once applied and does not now, for when nothing may be deleted.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -225,9 +226,13 @@ func (a *Agent) saveApplied(ctx context.Context, amw *workv1.AppliedManifestWork
 	if equality.Semantic.DeepEqual(amw.Status.AppliedResources, resources) && amw.Status.EvictionStartTime == nil {
 		return nil
 	}
-	body, err := reconcile.MergePatch(amw, map[string]any{"status": map[string]any{"appliedResources": resources, "evictionStartTime": nil}})
+	// Without a version: nobody else writes this list, and it has to be written whatever else happens to the object.
+	body, err := json.Marshal(map[string]any{
+		"metadata": map[string]any{"uid": amw.UID},
+		"status":   map[string]any{"appliedResources": resources, "evictionStartTime": nil},
+	})
 	if err != nil {
-		return err
+		return fmt.Errorf("applied manifest work %s: encode: %w", amw.Name, err)
 	}
 	if _, err = a.appliedClient.Patch(ctx, amw.Name, types.MergePatchType, body, metav1.PatchOptions{}, "status"); err != nil {
 		return fmt.Errorf("applied manifest work %s: %w", amw.Name, err)
@@ -269,14 +274,18 @@ func (a *Agent) reconcileApplied(ctx context.Context, name string) (time.Duratio
 	return 0, nil
 }
 
-// evict deletes an AppliedManifestWork of this agent whose work has been gone from the hub for the grace period: it was
-// deleted while the agent was off, or the agent went to another hub (spec 4.5).
+// evict deletes an AppliedManifestWork of this agent whose work is gone from the hub: at once if its deletion was seen, and
+// after the grace period if it is only missing, since then it was deleted while the agent was off, or the agent is at another
+// hub (spec 4.5).
 func (a *Agent) evict(ctx context.Context, amw *workv1.AppliedManifestWork) (time.Duration, error) {
 	if amw.Spec.AgentID != a.AgentID {
 		return 0, nil
 	}
 	if _, err := a.works.Get(amw.Spec.ManifestWorkName); err == nil || !apierrors.IsNotFound(err) {
 		return 0, err
+	}
+	if _, seen := a.ended.Load(amw.Spec.ManifestWorkName); seen {
+		return 0, a.deleteApplied(ctx, amw)
 	}
 	now := a.Clock.Now()
 	if amw.Status.EvictionStartTime == nil {
@@ -290,9 +299,14 @@ func (a *Agent) evict(ctx context.Context, amw *workv1.AppliedManifestWork) (tim
 	if rest := amw.Status.EvictionStartTime.Add(a.EvictionGrace).Sub(now); rest > 0 {
 		return rest, nil
 	}
+	return 0, a.deleteApplied(ctx, amw)
+}
+
+func (a *Agent) deleteApplied(ctx context.Context, amw *workv1.AppliedManifestWork) error {
+	a.ended.Delete(amw.Spec.ManifestWorkName)
 	err := a.appliedClient.Delete(ctx, amw.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &amw.UID}})
 	if err != nil && !apierrors.IsNotFound(err) {
-		return 0, fmt.Errorf("evict applied manifest work %s: %w", amw.Name, err)
+		return fmt.Errorf("delete applied manifest work %s: %w", amw.Name, err)
 	}
-	return 0, nil
+	return nil
 }
