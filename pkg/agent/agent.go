@@ -179,6 +179,6 @@ func (a *Agent) loops(hub *rest.Config, credentials registration.Credentials) ([
 		{"heartbeat", beat.Run},
 		{"status", status.Run},
 		{"work", works.Run},
-		{"footprint", func(ctx context.Context) error { return footprint.Settle(ctx, a.config.Log) }},
+		{"footprint", func(ctx context.Context) error { return footprint.Trim(ctx, a.config.Log) }},
 	}, nil
 }

@@ -78,6 +78,7 @@ func (s strategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorL
 	if len(errs) > 0 {
 		return errs
 	}
+	s.dropStatus(content)
 	errs = validation.ValidateObjectMetaAccessor(accessor(obj), s.NamespaceScoped(), validation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	return append(errs, s.definition.Validate(ctx, content)...)
 }
@@ -87,6 +88,8 @@ func (s strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) f
 	if len(errs) > 0 {
 		return errs
 	}
+	s.dropStatus(content)
+	s.dropStatus(before)
 	errs = validation.ValidateObjectMetaAccessorUpdate(accessor(obj), accessor(old), field.NewPath("metadata"))
 	return append(errs, s.definition.ValidateUpdate(ctx, content, before)...)
 }
@@ -98,6 +101,14 @@ func (s strategy) AllowCreateOnUpdate(context.Context) bool                     
 
 // AllowUnconditionalUpdate is false: a PUT without resourceVersion is refused, as it is for custom resources.
 func (s strategy) AllowUnconditionalUpdate(context.Context) bool { return false }
+
+// dropStatus leaves the status out where it is not what is written. Of an object that has none yet, the Go type makes one
+// that lacks all that is required.
+func (s strategy) dropStatus(content map[string]any) {
+	if s.definition.HasStatus {
+		delete(content, "status")
+	}
+}
 
 // contents are the untyped forms of a changed object and of what it was.
 func (s strategy) contents(obj, old runtime.Object) (content, before map[string]any, errs field.ErrorList) {

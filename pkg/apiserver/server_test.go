@@ -382,3 +382,49 @@ spec: {workload: {manifests: [{kind: ConfigMap, apiVersion: v1, metadata: {names
 	require.True(t, bytes.HasPrefix(work.Kvs[0].Value, []byte("nave:zstd:1:")), "works are compressed")
 	require.Less(t, len(work.Kvs[0].Value), len(text)/4)
 }
+
+// TestEveryKindCanBeMadeWithoutStatus and relabelled before anybody wrote one.
+func TestEveryKindCanBeMadeWithoutStatus(t *testing.T) {
+	s, client, ctx := start(t)
+	kube, err := kubernetes.NewForConfig(s.config)
+	require.NoError(t, err)
+	_, err = kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "stateless"}}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	for _, test := range []struct{ version, resource, kind, namespace, spec string }{
+		{"cluster.open-cluster-management.io/v1", "managedclusters", "ManagedCluster", "", `{}`},
+		{"cluster.open-cluster-management.io/v1beta2", "managedclustersets", "ManagedClusterSet", "", `{}`},
+		{"cluster.open-cluster-management.io/v1beta2", "managedclustersetbindings", "ManagedClusterSetBinding", "stateless", `{clusterSet: stateless}`},
+		{"cluster.open-cluster-management.io/v1beta1", "placements", "Placement", "stateless", `{}`},
+		{"cluster.open-cluster-management.io/v1beta1", "placementdecisions", "PlacementDecision", "stateless", ``},
+		{"cluster.open-cluster-management.io/v1alpha1", "addonplacementscores", "AddOnPlacementScore", "stateless", ``},
+		{"work.open-cluster-management.io/v1", "manifestworks", "ManifestWork", "stateless", `{workload: {manifests: [{apiVersion: v1, kind: ConfigMap, metadata: {name: m}}]}}`},
+		{"work.open-cluster-management.io/v1alpha1", "manifestworkreplicasets", "ManifestWorkReplicaSet", "stateless",
+			`{placementRefs: [{name: p}], manifestWorkTemplate: {workload: {manifests: [{apiVersion: v1, kind: ConfigMap, metadata: {name: m}}]}}}`},
+		{"addon.open-cluster-management.io/v1alpha1", "clustermanagementaddons", "ClusterManagementAddOn", "", `{}`},
+		{"addon.open-cluster-management.io/v1beta1", "managedclusteraddons", "ManagedClusterAddOn", "stateless", `{}`},
+		{"addon.open-cluster-management.io/v1beta1", "addondeploymentconfigs", "AddOnDeploymentConfig", "stateless", `{}`},
+		{"addon.open-cluster-management.io/v1alpha1", "addontemplates", "AddOnTemplate", "", `{addonName: a, agentSpec: {workload: {manifests: [{apiVersion: v1, kind: ConfigMap, metadata: {name: m}}]}}}`},
+		{"operator.open-cluster-management.io/v1", "clustermanagers", "ClusterManager", "", `{}`},
+	} {
+		t.Run(test.kind, func(t *testing.T) {
+			o := object(t, `{apiVersion: `+test.version+`, kind: `+test.kind+`, metadata: {name: stateless}}`)
+			if test.spec != "" {
+				o = object(t, `{apiVersion: `+test.version+`, kind: `+test.kind+`, metadata: {name: stateless}, spec: `+test.spec+`}`)
+			}
+			gv, err := schema.ParseGroupVersion(test.version)
+			require.NoError(t, err)
+			var resource dynamic.ResourceInterface = client.Resource(gv.WithResource(test.resource))
+			if test.namespace != "" {
+				resource = client.Resource(gv.WithResource(test.resource)).Namespace(test.namespace)
+			}
+			_, err = resource.Create(ctx, o, metav1.CreateOptions{FieldValidation: "Strict"})
+			require.NoError(t, err)
+			o, err = resource.Patch(ctx, "stateless", types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`), metav1.PatchOptions{})
+			require.NoError(t, err)
+			require.EqualValues(t, 1, o.GetGeneration())
+			_, err = resource.Update(ctx, o, metav1.UpdateOptions{})
+			require.NoError(t, err)
+			require.NoError(t, resource.Delete(ctx, "stateless", metav1.DeleteOptions{}))
+		})
+	}
+}

@@ -136,7 +136,7 @@ func (h *Hub) Run(ctx context.Context) error {
 		}).Info("hub is ready")
 		close(h.ready)
 		// Building the API's schemas leaves twice as much garbage as a hub needs.
-		return footprint.Settle(ctx, h.config.Log)
+		return footprint.Trim(ctx, h.config.Log)
 	}))
 	return errors.Join(group.Run(ctx), h.close())
 }
