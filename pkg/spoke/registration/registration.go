@@ -30,6 +30,8 @@ const (
 	firstContact = 10 * time.Second
 	// retryHub is how soon an unreachable hub is tried again.
 	retryHub = time.Second
+	// retryDenied is how soon a denied request is looked at again. It is gone an hour later, or when somebody removes it.
+	retryDenied = time.Minute
 
 	// agentNameLength is that of upstream's random agent names.
 	agentNameLength = 5
@@ -155,7 +157,7 @@ func (c Config) bootstrap(ctx context.Context, kept Credentials) (Credentials, e
 }
 
 // ask asks the hub with the token until it answers. A hub that goes away while somebody decides about the cluster comes
-// back; a refusal is final.
+// back, and people change their minds about a cluster; a refusal of the token is final.
 func (c Config) ask(ctx context.Context, next Credentials, t token.Token) ([]byte, error) {
 	config := &rest.Config{
 		Host: c.Server, UserAgent: c.UserAgent, BearerToken: t.Bearer(), QPS: -1,
@@ -180,10 +182,14 @@ func (c Config) ask(ctx context.Context, next Credentials, t token.Token) ([]byt
 			return certificate, err
 		}
 		if !told {
-			c.Log.WithField(log.FieldAddress, c.Server).WithError(err).Warn("the hub does not answer; it is asked again")
+			c.Log.WithField(log.FieldAddress, c.Server).WithError(err).Warn("the hub gives no certificate; it is asked again")
 			told = true
 		}
-		if err := wait(ctx, retryHub); err != nil {
+		pause := retryHub
+		if errors.Is(err, errDenied) {
+			pause = retryDenied
+		}
+		if err := wait(ctx, pause); err != nil {
 			return nil, err
 		}
 	}
@@ -192,7 +198,7 @@ func (c Config) ask(ctx context.Context, next Credentials, t token.Token) ([]byt
 // passing tells whether an error may be gone the next time: the hub is away or busy, rather than of another opinion.
 func passing(err error) bool {
 	var final *JoinError
-	if errors.As(err, &final) || errors.Is(err, errDenied) {
+	if errors.As(err, &final) {
 		return false
 	}
 	var status apierrors.APIStatus

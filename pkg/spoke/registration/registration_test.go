@@ -189,7 +189,7 @@ func TestPassing(t *testing.T) {
 		{"ill", apierrors.NewInternalError(errors.New("x")), true},
 		{"forbidden", apierrors.NewForbidden(schema.GroupResource{Resource: "x"}, "", errors.New("x")), false},
 		{"token used", refusal(exitUsed, "x"), false},
-		{"denied", errDenied, false},
+		{"denied by a person", errDenied, true},
 	} {
 		require.Equal(t, test.want, passing(test.err), test.name)
 	}

@@ -33,8 +33,8 @@ const (
 	lookAgain = time.Second
 )
 
-// errDenied says that a person refused the request; asking again with the same key would be asking the same person.
-var errDenied = errors.New("was denied on the hub; once it is accepted there (nave cluster accept), remove the denied request or wait an hour until it is cleaned up")
+// errDenied says that a person refused the request. Another one is made once it is gone.
+var errDenied = errors.New("was denied on the hub; to let the cluster in after all, remove the request there, or wait an hour until it is cleaned up")
 
 // obtain asks the hub for a certificate of agent with key, and waits until it is issued. A request with the same key that
 // waits on the hub already, from before a restart, is taken up again rather than repeated (spec 10.2, C24).
