@@ -16,7 +16,7 @@ import (
 const (
 	// startLimit is how long a part may take from its start until it is ready. A part takes seconds on an idle machine;
 	// a busy one with many labs side by side is given the time.
-	startLimit = 3 * time.Minute
+	startLimit = 2 * time.Minute
 
 	// readyTick is how often a starting part is asked whether it is ready.
 	readyTick = 50 * time.Millisecond
