@@ -23,20 +23,20 @@ import (
 const module = "nave/"
 
 // anywhere may be imported by every package: they know nothing of what nave does.
-var anywhere = []string{"pkg/log", "pkg/version", "pkg/reconcile", "pkg/identity", "manifests"}
+var anywhere = []string{"pkg/log", "pkg/version", "pkg/reconcile", "pkg/identity", "pkg/live", "pkg/settings", "manifests"}
 
 // allowed says, for a package or all packages below a folder, what else of ours it may import.
 var allowed = map[string][]string{
 	"cmd":            {"pkg/cli"},
-	"pkg/cli":        {"pkg/config", "pkg/hub", "pkg/agent", "pkg/lab", "pkg/token"},
+	"pkg/cli":        {"pkg/config", "pkg/hub", "pkg/agent", "pkg/agentstate", "pkg/lab", "pkg/token"},
 	"pkg/config":     {},
 	"pkg/hub":        {"pkg/lifecycle", "pkg/store", "pkg/apiserver", "pkg/controller", "pkg/datadir", "pkg/pki", "pkg/footprint"},
-	"pkg/agent":      {"pkg/lifecycle", "pkg/spoke", "pkg/datadir", "pkg/footprint"},
+	"pkg/agent":      {"pkg/lifecycle", "pkg/spoke", "pkg/agentstate", "pkg/datadir", "pkg/footprint"},
 	"pkg/lab":        {"pkg/lab", "pkg/pki", "pkg/store"},
 	"pkg/apiserver":  {"pkg/api", "pkg/store", "pkg/token"},
 	"pkg/api":        {"pkg/api"},
 	"pkg/controller": {"pkg/token"},
-	"pkg/spoke":      {"pkg/token", "pkg/pki"},
+	"pkg/spoke":      {"pkg/token", "pkg/pki", "pkg/agentstate"},
 	"pkg/store":      {},
 	"pkg/reconcile":  {},
 	"pkg/pki":        {},
@@ -45,6 +45,9 @@ var allowed = map[string][]string{
 	"pkg/lifecycle":  {},
 	"pkg/log":        {},
 	"pkg/version":    {},
+	"pkg/live":       {},
+	"pkg/settings":   {},
+	"pkg/agentstate": {},
 	"pkg/datadir":    {},
 	"pkg/footprint":  {},
 	"manifests":      {},
@@ -53,7 +56,7 @@ var allowed = map[string][]string{
 }
 
 // alone are packages that import nothing of ours at all, but for the names of log fields.
-var alone = []string{"pkg/pki", "pkg/token", "pkg/identity", "pkg/version", "pkg/datadir", "pkg/footprint"}
+var alone = []string{"pkg/pki", "pkg/token", "pkg/identity", "pkg/version", "pkg/datadir", "pkg/footprint", "pkg/live", "pkg/settings", "pkg/agentstate"}
 
 // forbidden says why a package may not import another one, or nothing if it may. Paths are without the module.
 func forbidden(from, to string) string {
