@@ -13,13 +13,14 @@ import (
 	"nave/pkg/agent"
 	"nave/pkg/config"
 	"nave/pkg/identity"
+	"nave/pkg/settings"
 )
 
 // maxTokenFile bounds what is read of a token file; a token has under a hundred characters.
 const maxTokenFile = 4 << 10
 
 func (g *global) agentCommand() *cobra.Command {
-	var c agent.Config
+	c := agent.Config{Settings: settings.DefaultAgent()}
 	var tokenFile string
 	cmd := &cobra.Command{
 		Use:   "agent",

@@ -12,6 +12,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"nave/pkg/identity"
+	"nave/pkg/uplink"
 )
 
 // Keys of the secret, and names of the files, in which an agent's identity is kept (spec 2.1).
@@ -65,6 +66,11 @@ func fromData(data map[string][]byte) (Credentials, error) {
 	cluster := config.Clusters[context.Cluster]
 	c.Server, c.CA = cluster.Server, cluster.CertificateAuthorityData
 	return c, nil
+}
+
+// Target is the hub that the credentials are for, and the credentials.
+func (c Credentials) Target() uplink.Target {
+	return uplink.Target{Server: c.Server, CA: c.CA, Certificate: c.Certificate, Key: c.Key}
 }
 
 // leaf is the certificate, if there is one that belongs to the key.

@@ -4,6 +4,7 @@ package registration
 
 import (
 	"context"
+	"crypto"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -19,9 +20,12 @@ import (
 	clusterclient "open-cluster-management.io/api/client/cluster/clientset/versioned"
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
 
+	"nave/pkg/agentstate"
+	"nave/pkg/certrequest"
 	"nave/pkg/identity"
+	"nave/pkg/live"
 	"nave/pkg/log"
-	"nave/pkg/pki"
+	"nave/pkg/settings"
 	"nave/pkg/token"
 )
 
@@ -44,13 +48,15 @@ type Config struct {
 	Cluster   string // name of the managed cluster
 	UserAgent string
 	Store     Store
+	Settings  *live.Value[settings.Agent]
+	State     *live.Value[agentstate.State]
 	Clock     clock.WithTicker
 	Log       logrus.FieldLogger
 }
 
 // Join returns the agent's identity: the one that is kept if it is still good, otherwise a new one by means of the token,
 // which takes as long as the hub's people take to accept the cluster. Errors that no retry can mend have an ExitCode.
-func Join(ctx context.Context, c Config) (Credentials, error) {
+func (c Config) Join(ctx context.Context) (Credentials, error) {
 	kept, err := c.Store.load(ctx)
 	if err == nil {
 		err = c.fits(kept)
@@ -176,7 +182,7 @@ func (c Config) ask(ctx context.Context, next Credentials, t token.Token) ([]byt
 		var certificate []byte
 		err := c.ensureCluster(ctx, config)
 		if err == nil {
-			certificate, err = obtain(ctx, c.Log, kube.CertificatesV1().CertificateSigningRequests(), next.Agent, key)
+			certificate, err = c.request(ctx, kube, next.Agent, key)
 		}
 		if err = explain(err); err == nil || !passing(err) || ctx.Err() != nil {
 			return certificate, err
@@ -186,13 +192,21 @@ func (c Config) ask(ctx context.Context, next Credentials, t token.Token) ([]byt
 			told = true
 		}
 		pause := retryHub
-		if errors.Is(err, errDenied) {
+		if errors.Is(err, certrequest.ErrDenied) {
 			pause = retryDenied
 		}
 		if err := wait(ctx, pause); err != nil {
 			return nil, err
 		}
 	}
+}
+
+// request asks the hub for a certificate of agent and waits for it.
+func (c Config) request(ctx context.Context, hub kubernetes.Interface, agent identity.Agent, key crypto.Signer) ([]byte, error) {
+	r := certrequest.ForAgent(agent)
+	r.Log, r.Key = c.Log.WithField(log.FieldCluster, agent.Cluster), key
+	r.Client, r.Lifetime = hub.CertificatesV1().CertificateSigningRequests(), c.Settings.Get().CertificateLifetime
+	return certrequest.Obtain(ctx, r)
 }
 
 // passing tells whether an error may be gone the next time: the hub is away or busy, rather than of another opinion.
@@ -246,11 +260,7 @@ func (c Config) nextIdentity(kept Credentials, ca []byte) (Credentials, error) {
 			return Credentials{}, err
 		}
 	}
-	key, err := pki.NewKey()
-	if err != nil {
-		return Credentials{}, err
-	}
-	text, err := pki.KeyPEM(key)
+	_, text, err := newKey()
 	if err != nil {
 		return Credentials{}, err
 	}

@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	testingclock "k8s.io/utils/clock/testing"
 
+	"nave/pkg/certrequest"
 	"nave/pkg/identity"
 	"nave/pkg/pki"
 	"nave/pkg/token"
@@ -189,7 +190,7 @@ func TestPassing(t *testing.T) {
 		{"ill", apierrors.NewInternalError(errors.New("x")), true},
 		{"forbidden", apierrors.NewForbidden(schema.GroupResource{Resource: "x"}, "", errors.New("x")), false},
 		{"token used", refusal(exitUsed, "x"), false},
-		{"denied by a person", errDenied, true},
+		{"denied by a person", certrequest.ErrDenied, true},
 	} {
 		require.Equal(t, test.want, passing(test.err), test.name)
 	}

@@ -11,8 +11,9 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
+	"nave/pkg/agentstate"
 	"nave/pkg/log"
-	"nave/pkg/pki"
+	"nave/pkg/uplink"
 )
 
 const (
@@ -23,24 +24,36 @@ const (
 	retryRenewal = time.Minute
 )
 
-// Renew keeps the certificate fresh over the connection that it gives, until ctx ends. Clients read the new one from the
-// store's file. It returns an error once the certificate has expired: then only a token helps.
-func Renew(ctx context.Context, c Config, credentials Credentials) error {
+// Ended says why an agent's identity is of no use any more; another one has to be found.
+type Ended struct{ Reason string }
+
+// Error implements error.
+func (e *Ended) Error() string { return e.Reason }
+
+// Keep keeps an identity fresh over the connection that it gives, until ctx ends. Each new one is in use at once. It
+// returns *Ended when the identity is of no use any more.
+func (c Config) Keep(ctx context.Context, hub *uplink.Uplink, credentials Credentials) error {
 	for {
 		leaf, err := credentials.leaf()
 		if err != nil {
 			return err
 		}
+		c.State.Update(func(s agentstate.State) agentstate.State {
+			s.CertificateFrom, s.CertificateUntil = leaf.NotBefore, leaf.NotAfter
+			return s
+		})
 		if err := c.sleepUntil(ctx, renewalTime(leaf, rand.Float64())); err != nil {
 			return nil
 		}
-		next, err := c.renew(ctx, credentials, leaf.NotAfter)
+		next, err := c.renew(ctx, hub, credentials, leaf.NotAfter)
 		if ctx.Err() != nil {
 			return nil
 		}
 		if err != nil {
-			return fmt.Errorf("certificate of cluster %s expired at %s: %w; join again with a token made by nave token create --cluster %s",
-				c.Cluster, leaf.NotAfter.UTC().Format(time.RFC3339), err, c.Cluster)
+			return &Ended{fmt.Sprintf("the certificate expired at %s: %v", leaf.NotAfter.UTC().Format(time.RFC3339), err)}
+		}
+		if err := hub.Replace(next.Target()); err != nil {
+			return err
 		}
 		credentials = next
 		c.Log.WithField(log.FieldCluster, c.Cluster).Info("certificate is renewed")
@@ -48,23 +61,19 @@ func Renew(ctx context.Context, c Config, credentials Credentials) error {
 }
 
 // renew asks until it is answered, or the certificate ends. All tries are one request with one key.
-func (c Config) renew(ctx context.Context, current Credentials, end time.Time) (Credentials, error) {
-	key, err := pki.NewKey()
+func (c Config) renew(ctx context.Context, hub *uplink.Uplink, current Credentials, end time.Time) (Credentials, error) {
+	key, text, err := newKey()
 	if err != nil {
 		return Credentials{}, err
 	}
-	text, err := pki.KeyPEM(key)
-	if err != nil {
-		return Credentials{}, err
-	}
-	kube, err := kubernetes.NewForConfig(c.Store.Client(current, c.UserAgent))
+	kube, err := kubernetes.NewForConfig(hub.Client(c.UserAgent))
 	if err != nil {
 		return Credentials{}, fmt.Errorf("client of hub %s: %w", current.Server, err)
 	}
 	next := current
 	next.Key = text
 	for {
-		next.Certificate, err = obtain(ctx, c.Log, kube.CertificatesV1().CertificateSigningRequests(), current.Agent, key)
+		next.Certificate, err = c.request(ctx, kube, current.Agent, key)
 		if err == nil {
 			err = next.usable(c.Clock.Now())
 		}

@@ -14,7 +14,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"nave/pkg/pki"
 )
@@ -29,9 +28,6 @@ const (
 	identityFile = "identity.json"
 	// pendingFile is the identity that the hub has been asked for. The old one stays until there is a new one.
 	pendingFile = "pending.json"
-	// clientFile holds certificate and key for clients, which read them again when they are renewed. It is made from the
-	// identity at every start.
-	clientFile = "client.pem"
 
 	// maxFile bounds what is read of a file; an identity has a few kilobytes.
 	maxFile = 1 << 20
@@ -68,9 +64,6 @@ func (s Store) load(ctx context.Context) (Credentials, error) {
 func (s Store) save(ctx context.Context, c Credentials) error {
 	if err := s.write(identityFile, c); err != nil {
 		return err
-	}
-	if err := pki.WriteFile(filepath.Join(s.Dir, clientFile), append(append([]byte{}, c.Certificate...), c.Key...), 0o600); err != nil {
-		return fmt.Errorf("keep identity in %s: %w", s.Dir, err)
 	}
 	if err := os.Remove(filepath.Join(s.Dir, pendingFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("keep identity in %s: %w", s.Dir, err)
@@ -146,15 +139,4 @@ func (s Store) saveSecret(ctx context.Context, data map[string][]byte) error {
 		return fmt.Errorf("keep identity in secret %s/%s: %w", Namespace, SecretName, err)
 	}
 	return nil
-}
-
-// Client is the configuration of clients with the identity that is kept; each loop of the agent shares its connections.
-func (s Store) Client(c Credentials, userAgent string) *rest.Config {
-	file := filepath.Join(s.Dir, clientFile)
-	return &rest.Config{
-		Host:            c.Server,
-		UserAgent:       userAgent,
-		QPS:             -1, // the hub's priority and fairness is the limit, and each loop bounds what it does at a time
-		TLSClientConfig: rest.TLSClientConfig{CAData: c.CA, CertFile: file, KeyFile: file},
-	}
 }

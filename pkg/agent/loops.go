@@ -1,0 +1,56 @@
+package agent
+
+import (
+	"context"
+
+	"nave/pkg/footprint"
+	"nave/pkg/log"
+	"nave/pkg/spoke/clusterstatus"
+	"nave/pkg/spoke/heartbeat"
+	"nave/pkg/spoke/work"
+)
+
+// loop is a part of an agent that runs until its context ends.
+type loop struct {
+	name string
+	run  func(ctx context.Context) error
+}
+
+// loops are what runs as long as the process, whatever becomes of the agent's identity on a hub.
+func (a *Agent) loops() ([]loop, error) {
+	return []loop{
+		{"footprint", func(ctx context.Context) error { return footprint.Trim(ctx, a.config.Log) }},
+	}, nil
+}
+
+// loops are what runs with one identity on one hub. A hub that is away stops none of them: they go on when it is back. They
+// start in this order and stop in the reverse, so that what others depend on comes first.
+func (s *session) loops() ([]loop, error) {
+	self := s.own.Cluster().V1().ManagedClusters()
+	beat, err := heartbeat.New(heartbeat.Config{
+		Log: s.config.Log.WithField(log.FieldComponent, "heartbeat"), Cluster: s.config.ClusterName, Hub: s.kube, Clusters: self, Clock: s.config.Clock,
+	})
+	if err != nil {
+		return nil, err
+	}
+	status, err := clusterstatus.New(clusterstatus.Config{
+		Log: s.config.Log.WithField(log.FieldComponent, "status"), Cluster: s.config.ClusterName, Hub: s.clusters, Clusters: self, Spoke: s.spoke, Clock: s.config.Clock,
+	})
+	if err != nil {
+		return nil, err
+	}
+	works, err := work.New(work.Config{
+		Log: s.config.Log.WithField(log.FieldComponent, "work"), Cluster: s.config.ClusterName, HubServer: s.credentials.Server,
+		Hub: s.hub, Spoke: s.spoke, AgentID: s.credentials.Agent.Name, Clock: s.config.Clock,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return []loop{
+		{"own cluster", func(ctx context.Context) error { s.own.Start(ctx.Done()); <-ctx.Done(); s.own.Shutdown(); return nil }},
+		{"registration", func(ctx context.Context) error { return s.registration.Keep(ctx, s.uplink, s.credentials) }},
+		{"heartbeat", beat.Run},
+		{"status", status.Run},
+		{"work", works.Run},
+	}, nil
+}

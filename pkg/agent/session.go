@@ -1,0 +1,94 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/sirupsen/logrus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
+	clusterclient "open-cluster-management.io/api/client/cluster/clientset/versioned"
+	clusterinformers "open-cluster-management.io/api/client/cluster/informers/externalversions"
+
+	"nave/pkg/agentstate"
+	"nave/pkg/lifecycle"
+	"nave/pkg/log"
+	"nave/pkg/spoke/registration"
+	"nave/pkg/uplink"
+)
+
+// session is an agent's life with one identity on one hub. A renewed certificate is the same identity.
+type session struct {
+	*Agent
+	credentials registration.Credentials
+	uplink      *uplink.Uplink
+	hub         *rest.Config // for any client of the hub; all share the uplink
+	kube        *kubernetes.Clientset
+	clusters    *clusterclient.Clientset
+	own         clusterinformers.SharedInformerFactory // of the agent's own ManagedCluster alone
+}
+
+// sessions runs one session after the other until ctx ends, or there is an error that neither time nor anybody can mend.
+func (a *Agent) sessions(ctx context.Context) error {
+	for ctx.Err() == nil {
+		credentials, err := a.registration.Join(ctx)
+		if err != nil {
+			if ctx.Err() != nil {
+				return nil // it was told to stop while it waited
+			}
+			return err
+		}
+		s, err := a.newSession(credentials)
+		if err != nil {
+			return err
+		}
+		err = s.run(ctx)
+		var ended *registration.Ended
+		if !errors.As(err, &ended) {
+			return err
+		}
+		a.config.Log.WithFields(logrus.Fields{log.FieldCluster: a.config.ClusterName, log.FieldAddress: credentials.Server}).
+			WithError(ended).Warn("identity on the hub is of no use any more")
+	}
+	return nil
+}
+
+func (a *Agent) newSession(credentials registration.Credentials) (*session, error) {
+	up, err := uplink.New(credentials.Target())
+	if err != nil {
+		return nil, fmt.Errorf("hub %s: %w", credentials.Server, err)
+	}
+	s := &session{Agent: a, credentials: credentials, uplink: up, hub: up.Client(userAgent())}
+	var errs [2]error
+	s.kube, errs[0] = kubernetes.NewForConfig(s.hub)
+	s.clusters, errs[1] = clusterclient.NewForConfig(s.hub)
+	if err := errors.Join(errs[:]...); err != nil {
+		return nil, fmt.Errorf("client of hub %s: %w", credentials.Server, err)
+	}
+	s.own = clusterinformers.NewSharedInformerFactoryWithOptions(s.clusters, 0, clusterinformers.WithTweakListOptions(func(o *metav1.ListOptions) {
+		o.FieldSelector = fields.OneTermEqualSelector("metadata.name", a.config.ClusterName).String()
+	}))
+	return s, nil
+}
+
+// run runs the session's loops until ctx ends, or the identity does. What was applied on the cluster stays as it is.
+func (s *session) run(ctx context.Context) error {
+	defer s.uplink.Close()
+	loops, err := s.loops()
+	if err != nil {
+		return err
+	}
+	group := lifecycle.New(s.config.Log)
+	for _, l := range loops {
+		group.Add(l.name, lifecycle.Background(l.run))
+	}
+	s.state.Update(func(state agentstate.State) agentstate.State {
+		state.Hub, state.Cluster, state.Agent = s.credentials.Server, s.credentials.Agent.Cluster, s.credentials.Agent.Name
+		return state
+	})
+	s.config.Log.WithFields(logrus.Fields{log.FieldCluster: s.config.ClusterName, log.FieldAddress: s.credentials.Server}).Info("agent runs")
+	return group.Run(ctx)
+}

@@ -1,0 +1,47 @@
+package registration
+
+import (
+	"context"
+	"crypto"
+	"fmt"
+	"time"
+
+	"k8s.io/client-go/util/keyutil"
+
+	"nave/pkg/pki"
+	"nave/pkg/reconcile"
+)
+
+// newKey makes a private key, as such and as PEM.
+func newKey() (crypto.Signer, []byte, error) {
+	key, err := pki.NewKey()
+	if err != nil {
+		return nil, nil, err
+	}
+	text, err := pki.KeyPEM(key)
+	return key, text, err
+}
+
+// parseKey reads a private key that was kept.
+func parseKey(text []byte) (crypto.Signer, error) {
+	key, err := keyutil.ParsePrivateKeyPEM(text)
+	if err != nil {
+		return nil, fmt.Errorf("private key: %w", err)
+	}
+	signer, ok := key.(crypto.Signer)
+	if !ok {
+		return nil, fmt.Errorf("private key of type %T cannot sign", key)
+	}
+	return signer, nil
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(reconcile.Jitter(d))
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
