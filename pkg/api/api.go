@@ -89,7 +89,7 @@ func (a *API) Groups(options generic.RESTOptionsGetter) ([]*genericapiserver.API
 
 func (a *API) install(info *genericapiserver.APIGroupInfo, k kind, options generic.RESTOptionsGetter) error {
 	stored := a.definition(k.versions[0])
-	main, status, err := newStores(strategy{a.Scheme, names.SimpleNameGenerator, k, stored}, options)
+	main, status, err := newStores(strategy{a.Scheme, a.Scheme, names.SimpleNameGenerator, k, stored}, options)
 	if err != nil {
 		return err
 	}

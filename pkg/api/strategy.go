@@ -22,6 +22,7 @@ import (
 // the schema.
 type strategy struct {
 	runtime.ObjectTyper
+	runtime.ObjectDefaulter
 	names.NameGenerator
 	kind
 	definition *schema.Definition // of the stored version
@@ -52,6 +53,7 @@ func (s strategy) resetEverywhere(set *fieldpath.Set) map[fieldpath.APIVersion]*
 func (s strategy) PrepareForCreate(_ context.Context, obj runtime.Object) {
 	if s.definition.HasStatus {
 		statusOf(obj).SetZero()
+		s.Default(obj)
 	}
 	if s.canonical != nil {
 		s.canonical(obj)

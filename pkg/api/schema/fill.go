@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// Filler sets a schema's defaults in typed objects. It knows beforehand which fields can have one, so filling a large
+// Filler sets a schema's defaults in typed objects, and empty lists where JSON would have a null. It knows beforehand which fields can have one, so filling a large
 // object costs no more than looking at those few; turning it into untyped JSON and back would cost a copy of it all.
 type Filler struct {
 	root node
@@ -97,14 +97,9 @@ func compileStruct(t reflect.Type, s *schema.Structural) (*node, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
-		var fallback []byte
-		if property.Default.Object != nil {
-			if fallback, err = json.Marshal(property.Default.Object); err != nil {
-				return nil, fmt.Errorf("%s: default: %w", name, err)
-			}
-			if err := json.Unmarshal(fallback, reflect.New(t.FieldByIndex(index).Type).Interface()); err != nil {
-				return nil, fmt.Errorf("%s: default does not fit the Go type: %w", name, err)
-			}
+		fallback, err := fallbackOf(t.FieldByIndex(index), &property)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		if below != nil || fallback != nil {
 			n.fields = append(n.fields, fieldNode{index: index, fallback: fallback, below: below})
@@ -114,6 +109,38 @@ func compileStruct(t reflect.Type, s *schema.Structural) (*node, error) {
 		return nil, nil
 	}
 	return n, nil
+}
+
+// fallbackOf is what an unset field is filled with, as JSON; nil where it stays as it is.
+func fallbackOf(f reflect.StructField, s *schema.Structural) ([]byte, error) {
+	if s.Default.Object == nil {
+		if alwaysWritten(f) && mayBeEmptyList(s) {
+			// Go would write null, which the schema does not allow and readers without the type stumble over.
+			return []byte("[]"), nil
+		}
+		return nil, nil
+	}
+	fallback, err := json.Marshal(s.Default.Object)
+	if err != nil {
+		return nil, fmt.Errorf("default: %w", err)
+	}
+	if err := json.Unmarshal(fallback, reflect.New(f.Type).Interface()); err != nil {
+		return nil, fmt.Errorf("default does not fit the Go type: %w", err)
+	}
+	return fallback, nil
+}
+
+// alwaysWritten tells whether JSON of the type has the field even where it is unset.
+func alwaysWritten(f reflect.StructField) bool {
+	_, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+	return !strings.Contains(options, "omitempty") && !strings.Contains(options, "omitzero")
+}
+
+// mayBeEmptyList tells whether a list without elements is good. One that needs elements stays unset, so that it is found
+// missing.
+func mayBeEmptyList(s *schema.Structural) bool {
+	needsElements := s.ValueValidation != nil && s.ValueValidation.MinItems != nil && *s.ValueValidation.MinItems > 0
+	return s.Type == "array" && !s.Nullable && !needsElements
 }
 
 // fieldNamed finds the field that JSON calls name, also through inlined structs.
