@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/kubernetes/pkg/apis/certificates"
 	"k8s.io/utils/clock"
 	clusterclient "open-cluster-management.io/api/client/cluster/clientset/versioned"
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
@@ -91,6 +92,9 @@ func (r *rules) ValidateInitialization() error {
 
 // Admit fills in what clients may not choose.
 func (r *rules) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if csr, ok := a.GetObject().(*certificates.CertificateSigningRequest); ok {
+		return markRequester(a, csr)
+	}
 	mc, ok := a.GetObject().(*clusterv1.ManagedCluster)
 	if !ok || a.GetSubresource() != "" {
 		return nil
@@ -105,6 +109,9 @@ func (r *rules) Admit(_ context.Context, a admission.Attributes, _ admission.Obj
 
 // Validate checks what is about to be stored.
 func (r *rules) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if csr, ok := a.GetObject().(*certificates.CertificateSigningRequest); ok && a.GetOperation() == admission.Update {
+		return keepsLabels(a, csr)
+	}
 	if a.GetSubresource() != "" {
 		return nil
 	}

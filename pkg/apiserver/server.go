@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -32,6 +33,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/cache"
 	aggregator "k8s.io/kube-aggregator/pkg/apiserver"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
@@ -47,6 +49,9 @@ import (
 
 const (
 	serverName = "nave"
+
+	// clusterViewHook is how the view of clusters shows among what /readyz waits for.
+	clusterViewHook = "nave-managed-clusters"
 
 	// readyPoll is how often a starting server is asked whether it is ready; it is local and cheap.
 	readyPoll = 20 * time.Millisecond
@@ -84,6 +89,8 @@ type Server struct {
 	stop      context.CancelFunc
 	done      chan struct{}
 	failed    chan error
+
+	background sync.WaitGroup // what runs beside the server, until it stops
 }
 
 type prepared interface {
@@ -187,16 +194,28 @@ func (s *Server) configs(completed options.CompletedOptions, ours *api.API) (*ch
 	return &chainConfigs{controlPlane: kube, extensions: extensions, aggregator: aggregation}, nil
 }
 
-// identify adds join tokens to what authenticates, the limits of agents to what authorizes, and the gate of our kinds.
+// identify adds join tokens and the standing of clusters to what authenticates, the limits of agents to what authorizes, and
+// the gate of our kinds.
 func (s *Server) identify(generic *genericapiserver.Config, ours *api.API) error {
 	client, err := kubernetes.NewForConfig(generic.LoopbackClientConfig)
 	if err != nil {
 		return fmt.Errorf("client of the API server itself: %w", err)
 	}
+	view, err := newClusterView(generic.LoopbackClientConfig)
+	if err != nil {
+		return err
+	}
+	if err := generic.AddPostStartHook(clusterViewHook, s.follow(view)); err != nil {
+		return fmt.Errorf("view of managed clusters: %w", err)
+	}
 	tokens := &joinTokens{secrets: client.CoreV1(), clock: s.config.Clock}
-	generic.Authentication.Authenticator = authenticators.New(tokens, generic.Authentication.Authenticator)
+	agents := &agents{next: authenticators.New(tokens, generic.Authentication.Authenticator), clusters: view, running: newRunning()}
+	if err := view.onCutOff(agents.running.cut); err != nil {
+		return err
+	}
+	generic.Authentication.Authenticator = agents
 	generic.Authorization.Authorizer, err = union.New(
-		union.NamedAuthorizer{AuthorizerName: "cluster", Authorizer: authorizer.AuthorizerFunc(identity.Authorize)},
+		union.NamedAuthorizer{AuthorizerName: "cluster", Authorizer: authorizer.AuthorizerFunc(identity.Authorizer{Standing: view.standing}.Authorize)},
 		union.NamedAuthorizer{AuthorizerName: "rbac", Authorizer: generic.Authorization.Authorizer},
 	)
 	if err != nil {
@@ -204,10 +223,21 @@ func (s *Server) identify(generic *genericapiserver.Config, ours *api.API) error
 	}
 	// It dates the tracking of a kind of tokens that no hub ever had, and complains until there is a kube-system.
 	generic.DisabledPostStartHooks.Insert("start-legacy-token-tracking-controller")
+	narrowed := narrowing{kube: client}
 	generic.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {
-		return tokens.Check(genericapiserver.DefaultBuildHandlerChain(ours.Gate(handler), c))
+		chain := genericapiserver.DefaultBuildHandlerChain(narrowed.Handler(ours.Gate(handler)), c)
+		return tokens.Check(agents.Check(chain, c.Authentication.APIAudiences))
 	}
 	return nil
+}
+
+// follow makes the server ready only once the view has been read, and keeps it up to date until the server stops.
+func (s *Server) follow(view *clusterView) genericapiserver.PostStartHookFunc {
+	return func(hook genericapiserver.PostStartHookContext) error {
+		s.background.Go(func() { view.informer.RunWithContext(hook) })
+		cache.WaitForCacheSync(hook.Done(), view.ready)
+		return nil // an error here would end the process
+	}
 }
 
 // native is the server of all that is not a CRD.
@@ -272,6 +302,7 @@ func (s *Server) Start(ctx context.Context) error {
 	s.stop = stop
 	go func() {
 		defer close(s.done)
+		defer s.background.Wait()
 		if err := s.prepared.Run(running); err != nil && running.Err() == nil {
 			s.failed <- fmt.Errorf("API server on %s: %w", s.config.Listener.Addr(), err)
 		}

@@ -26,7 +26,8 @@ type joinTokens struct {
 	clock   clock.PassiveClock
 }
 
-type verified struct{ id string }
+// verified is a join token that may be used, and the cluster that it is for, if it is for one.
+type verified struct{ id, cluster string }
 
 type verifiedKey struct{}
 
@@ -39,11 +40,12 @@ func (t *joinTokens) Check(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		if err := t.verify(r.Context(), id, secret); err != nil {
+		cluster, err := t.verify(r.Context(), id, secret)
+		if err != nil {
 			responsewriters.ErrorNegotiated(err, legacyscheme.Codecs, metav1.SchemeGroupVersion, w, r)
 			return
 		}
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), verifiedKey{}, verified{id})))
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), verifiedKey{}, verified{id, cluster})))
 	})
 }
 
@@ -54,10 +56,14 @@ func (t *joinTokens) AuthenticateRequest(r *http.Request) (*authenticator.Respon
 		return nil, false, nil
 	}
 	r.Header.Del("Authorization") // so that it reaches no log and no other authenticator
+	extra := map[string][]string{identity.JoinTokenExtra: {v.id}}
+	if v.cluster != "" {
+		extra[identity.JoinClusterExtra] = []string{v.cluster}
+	}
 	return &authenticator.Response{User: &user.DefaultInfo{
 		Name:   identity.BootstrapUserPrefix + v.id,
 		Groups: []string{identity.BootstrapGroup, "system:bootstrappers", user.AllAuthenticated},
-		Extra:  map[string][]string{identity.JoinTokenExtra: {v.id}},
+		Extra:  extra,
 	}}, true, nil
 }
 
@@ -69,25 +75,26 @@ func bearer(r *http.Request) (id, secret string, ok bool) {
 	return token.ParseBearer(strings.TrimSpace(credential))
 }
 
-func (t *joinTokens) verify(ctx context.Context, id, secret string) error {
+// verify returns the one cluster that the token is for, if it is for one already.
+func (t *joinTokens) verify(ctx context.Context, id, secret string) (cluster string, err error) {
 	stored, err := t.secrets.Secrets(token.Namespace).Get(ctx, token.SecretName(id), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return unusable(token.CauseUnknown, fmt.Sprintf("join token %s is not known to this hub", id))
+		return "", unusable(token.CauseUnknown, fmt.Sprintf("join token %s is not known to this hub", id))
 	}
 	if err != nil {
-		return apierrors.NewInternalError(fmt.Errorf("read join token %s: %w", id, err))
+		return "", apierrors.NewInternalError(fmt.Errorf("read join token %s: %w", id, err))
 	}
 	record, err := token.FromSecret(stored)
 	if err != nil {
-		return apierrors.NewInternalError(fmt.Errorf("read join token %s: %w", id, err))
+		return "", apierrors.NewInternalError(fmt.Errorf("read join token %s: %w", id, err))
 	}
 	if !record.Matches(secret) {
-		return unusable(token.CauseUnknown, fmt.Sprintf("join token %s is not known to this hub", id))
+		return "", unusable(token.CauseUnknown, fmt.Sprintf("join token %s is not known to this hub", id))
 	}
 	if cause, text := record.Unusable(t.clock.Now()); cause != "" {
-		return unusable(cause, text)
+		return "", unusable(cause, text)
 	}
-	return nil
+	return record.Cluster, nil
 }
 
 func unusable(cause metav1.CauseType, text string) error {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/sirupsen/logrus"
 	"k8s.io/client-go/informers"
@@ -26,11 +27,18 @@ import (
 	"nave/pkg/controller/cleanup"
 	"nave/pkg/controller/clusterset"
 	"nave/pkg/controller/kube"
+	"nave/pkg/controller/signing"
 	"nave/pkg/log"
 )
 
-// informerResync is off: controllers act on events and on their own timers, never on a periodic repetition.
-const informerResync = 0
+const (
+	// informerResync is off: controllers act on events and on their own timers, never on a periodic repetition.
+	informerResync = 0
+
+	// certificateLife bounds the certificates that agents get, as kube-controller-manager's --cluster-signing-duration
+	// does; a request may ask for less.
+	certificateLife = 365 * 24 * time.Hour
+)
 
 // controlling runs the hub's controllers, from the moment when the API server is ready until it stops.
 type controlling struct {
@@ -139,9 +147,14 @@ func (c *controlling) build(s *clients, record recorder) (map[string]runner, err
 	)
 	r, err = kube.New(kube.Config{
 		Log: logger("kube"), Loopback: s.loopback, Informers: s.kubeInformers,
-		SignerFile: c.hub.files.clientCAPair(), RootCA: c.hub.files.rootCAPEM, ServiceAccountKey: c.hub.files.serviceAccount(),
+		RootCA: c.hub.files.rootCAPEM, ServiceAccountKey: c.hub.files.serviceAccount(),
 	})
 	add("kube", r, err)
+	r, err = signing.New(signing.Config{
+		Log: logger("signing"), Kube: s.kube, Clusters: s.clusters, KubeInformers: s.kubeInformers, Clock: c.hub.config.Clock,
+		CAFile: c.hub.files.clientCAPair(), Life: certificateLife,
+	})
+	add("signing", r, err)
 	r, err = acceptance.New(acceptance.Config{
 		Log: logger("acceptance"), Kube: s.kube, Clusters: s.clusters, Events: record,
 		KubeInformers: s.kubeInformers, ClusterInformers: s.clusterInformers, WorkInformers: s.workInformers,

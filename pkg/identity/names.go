@@ -3,6 +3,8 @@
 package identity
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"slices"
 	"strings"
 
@@ -24,6 +26,15 @@ const (
 
 	// JoinTokenExtra carries, among what the API server knows of a requester, the id of the join token that it came with.
 	JoinTokenExtra = "nave.dev/join-token"
+
+	// JoinClusterExtra carries the one cluster that such a token is for, where it is for one.
+	JoinClusterExtra = "nave.dev/join-cluster"
+
+	// BootstrapAccount is the service account that everyone may share who asks to register a cluster (spec 1.6).
+	BootstrapAccount = "system:serviceaccount:open-cluster-management:agent-registration-bootstrap"
+
+	// RequesterLabel marks a CSR with who made it, as RequesterHash of the user. Only admission sets it.
+	RequesterLabel = "nave.dev/requester"
 
 	// ClusterNameLabel marks what belongs to one managed cluster: CSRs, namespaces, RBAC objects, leases.
 	ClusterNameLabel = "open-cluster-management.io/cluster-name"
@@ -48,14 +59,14 @@ func (a Agent) Groups() []string { return []string{ClusterGroup(a.Cluster), Mana
 func ClusterGroup(cluster string) string { return prefix + cluster }
 
 // ParseAgent takes an agent's user name apart. It reports false for every other user: the name has to be the prefix and
-// exactly two non-empty parts, of which the first is a valid cluster name, so cluster1 and cluster10 never mix.
+// exactly two parts, a valid name of a cluster and one of an agent, so cluster1 and cluster10 never mix.
 func ParseAgent(user string) (Agent, bool) {
 	rest, ok := strings.CutPrefix(user, prefix)
 	if !ok {
 		return Agent{}, false
 	}
 	cluster, name, ok := strings.Cut(rest, ":")
-	if !ok || name == "" || strings.Contains(name, ":") || !ValidClusterName(cluster) {
+	if !ok || !validName(name) || !ValidClusterName(cluster) {
 		return Agent{}, false
 	}
 	return Agent{Cluster: cluster, Name: name}, true
@@ -75,6 +86,16 @@ func AgentOf(user string, groups []string) (Agent, bool) {
 	}
 	return agent, true
 }
+
+// RequesterHash stands for a user where its name cannot: in the value of a label.
+func RequesterHash(user string) string {
+	sum := sha256.Sum256([]byte(user))
+	return hex.EncodeToString(sum[:20])
+}
+
+// validName reports whether an agent or an add-on may have this name: small letters, digits, dashes and dots, so that no
+// two names only look alike.
+func validName(name string) bool { return len(validation.IsDNS1123Subdomain(name)) == 0 }
 
 // reservedNames are names that no managed cluster may have, and why.
 func reservedNames() map[string]string {

@@ -90,6 +90,23 @@ func newAuthority(commonName string, now time.Time) (*Authority, error) {
 	return signedBy(template, template, key.Public(), key, key)
 }
 
+// ParseAuthority reads a CA from the content of its file.
+func ParseAuthority(text []byte) (*Authority, error) { return parsePair(text) }
+
+// Sign signs a certificate for somebody else's public key, with a serial number of its own.
+func (a *Authority) Sign(template *x509.Certificate, public crypto.PublicKey) (*x509.Certificate, error) {
+	serial, err := newSerial()
+	if err != nil {
+		return nil, err
+	}
+	template.SerialNumber = serial
+	signed, err := signedBy(template, a.Certificate, public, a.Key, a.Key)
+	if err != nil {
+		return nil, err
+	}
+	return signed.Certificate, nil
+}
+
 // Leaf says what a certificate is for.
 type Leaf struct {
 	CommonName    string

@@ -35,7 +35,7 @@ var allowed = map[string][]string{
 	"pkg/lab":         {"pkg/lab", "pkg/pki", "pkg/store"},
 	"pkg/apiserver":   {"pkg/api", "pkg/store", "pkg/token"},
 	"pkg/api":         {"pkg/api"},
-	"pkg/controller":  {"pkg/token"},
+	"pkg/controller":  {"pkg/token", "pkg/pki"},
 	"pkg/spoke":       {"pkg/token", "pkg/pki", "pkg/agentstate", "pkg/certrequest", "pkg/uplink"},
 	"pkg/store":       {},
 	"pkg/reconcile":   {},

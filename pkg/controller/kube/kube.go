@@ -1,6 +1,6 @@
 // Package kube runs the controllers that a Kubernetes control plane without pods and nodes needs, from Kubernetes' own
 // code (D1): deletion of namespaces, garbage collection by owner reference, service accounts and their tokens, root
-// certificates in every namespace, signing and clean-up of signing requests, bootstrap tokens, aggregated cluster roles
+// certificates in every namespace, clean-up of signing requests, bootstrap tokens, aggregated cluster roles
 // and quotas.
 package kube
 
@@ -29,7 +29,6 @@ import (
 	"k8s.io/kubernetes/pkg/controller/bootstrap"
 	"k8s.io/kubernetes/pkg/controller/certificates/cleaner"
 	"k8s.io/kubernetes/pkg/controller/certificates/rootcacertpublisher"
-	"k8s.io/kubernetes/pkg/controller/certificates/signer"
 	"k8s.io/kubernetes/pkg/controller/clusterroleaggregation"
 	"k8s.io/kubernetes/pkg/controller/garbagecollector"
 	"k8s.io/kubernetes/pkg/controller/namespace"
@@ -46,10 +45,6 @@ const (
 	// discoverEvery is how soon a kind that a CRD brings is garbage collected and counted by quotas.
 	discoverEvery = 30 * time.Second
 
-	// certificateLife bounds the certificates that agents get, as kube-controller-manager's --cluster-signing-duration
-	// does; a request may ask for less.
-	certificateLife = 365 * 24 * time.Hour
-
 	// workers of controllers in which one busy key must not hold the others up.
 	workers = 4
 )
@@ -58,7 +53,6 @@ const (
 type Config struct {
 	Loopback          *rest.Config // with every right, without a rate limit of its own
 	Informers         informers.SharedInformerFactory
-	SignerFile        string // CA certificate and key that sign client certificates, in one PEM file
 	RootCA            []byte // PEM of the CA that the hub's own certificate is signed by
 	ServiceAccountKey string // file of the key that signs service-account tokens
 	Log               logrus.FieldLogger
@@ -171,12 +165,6 @@ func (c *Controller) addCertificates(ctx context.Context) error {
 		return fmt.Errorf("root certificates: %w", err)
 	}
 	c.add(func(ctx context.Context) { publisher.Run(ctx, 1) })
-
-	sign, err := signer.NewKubeAPIServerClientCSRSigningController(ctx, c.client, requests, c.SignerFile, c.SignerFile, certificateLife)
-	if err != nil {
-		return fmt.Errorf("signer of client certificates: %w", err)
-	}
-	c.add(func(ctx context.Context) { sign.Run(ctx, workers) })
 
 	clean := cleaner.NewCSRCleanerController(c.client.CertificatesV1().CertificateSigningRequests(), requests)
 	c.add(func(ctx context.Context) { clean.Run(ctx, 1) })
