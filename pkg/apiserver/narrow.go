@@ -65,10 +65,10 @@ func (n narrowing) Handler(next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		var err error
+		visible, err := r, error(nil)
 		switch info.Verb {
 		case "list", "watch":
-			r, err = s.narrow(r)
+			visible, err = s.narrow(r)
 		case "get":
 			err = n.visible(r, s, info.Name)
 		}
@@ -76,7 +76,7 @@ func (n narrowing) Handler(next http.Handler) http.Handler {
 			responsewriters.ErrorNegotiated(err, legacyscheme.Codecs, metav1.SchemeGroupVersion, w, r)
 			return
 		}
-		next.ServeHTTP(w, r)
+		next.ServeHTTP(w, visible)
 	})
 }
 

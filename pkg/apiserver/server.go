@@ -74,7 +74,8 @@ type Config struct {
 	ServerCertFile        string // key, certificate and chain in one PEM file
 	ClientCAFile          string
 	ServiceAccountKeyFile string
-	EncryptionFile        string // encryption of secrets at rest
+	EncryptionFile        string        // encryption of secrets at rest
+	CABundle              func() []byte // PEM of the CAs that may have signed ServerCertFile; it is asked at each request
 	SystemNamespaces      []string
 	Clock                 clock.PassiveClock
 	Log                   logrus.FieldLogger
@@ -120,6 +121,7 @@ func New(ctx context.Context, c Config) (*Server, error) {
 		return nil, err
 	}
 	chain.GenericAPIServer.ShutdownTimeout = shutdownTimeout
+	chain.GenericAPIServer.Handler.NonGoRestfulMux.Handle(CACertsPath, caCerts(c.CABundle))
 	ready, err := chain.PrepareRun()
 	if err != nil {
 		return nil, fmt.Errorf("prepare API server: %w", err)

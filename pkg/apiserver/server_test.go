@@ -110,6 +110,7 @@ func serverConfig(dir string) (apiserver.Config, error) {
 		ClientCAFile:          filepath.Join(dir, "client-ca.crt"),
 		ServiceAccountKeyFile: filepath.Join(dir, "sa.key"),
 		EncryptionFile:        filepath.Join(dir, "encryption.yaml"),
+		CABundle:              func() []byte { return nil },
 		Clock:                 clock.RealClock{},
 		Log:                   log,
 	}

@@ -172,6 +172,7 @@ func (s *serving) Start(ctx context.Context) error {
 		ClientCAFile:          h.files.clientCAFile(),
 		ServiceAccountKeyFile: h.files.serviceAccount(),
 		EncryptionFile:        h.files.encryption(),
+		CABundle:              func() []byte { return h.files.rootCAPEM },
 		SystemNamespaces:      []string{"kube-node-lease", "open-cluster-management", "open-cluster-management-hub"},
 		Clock:                 h.config.Clock,
 		Log:                   h.config.Log.WithField(log.FieldComponent, "apiserver"),

@@ -224,6 +224,12 @@ func (r *rig) makeAgents(ctx context.Context, bootstrapper *rest.Config) error {
 		who := identity.Agent{Cluster: cluster, Name: "a1"}
 		config := r.withBearer("")
 		config.CertData, config.KeyData = certificate, key
+		if w == agent {
+			// An agent sees the requests that it made itself, such as this renewal.
+			if request, _, err = askFor(ctx, config, cluster); err != nil {
+				return err
+			}
+		}
 		r.parties[w] = &party{config: config, cluster: cluster, user: who.User(), groups: who.Groups(), request: request}
 	}
 	delete(r.parties, "")
@@ -237,12 +243,17 @@ func register(ctx context.Context, config *rest.Config, cluster string) (name st
 	if err != nil {
 		return "", nil, err
 	}
-	kube, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return "", nil, err
-	}
 	mc := &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: cluster}}
 	if _, err := clusters.ClusterV1().ManagedClusters().Create(ctx, mc, metav1.CreateOptions{}); err != nil {
+		return "", nil, err
+	}
+	return askFor(ctx, config, cluster)
+}
+
+// askFor asks for a certificate of a cluster's agent.
+func askFor(ctx context.Context, config *rest.Config, cluster string) (name string, key []byte, err error) {
+	kube, err := kubernetes.NewForConfig(config)
+	if err != nil {
 		return "", nil, err
 	}
 	private, err := pki.NewKey()

@@ -156,15 +156,16 @@ func administrators() []string {
 	}
 }
 
-// paths are what is served besides resources: who may read it, by the path or the beginning of paths up to a slash.
+// paths are what is served besides resources: who may read it. A row that ends with a slash is for all paths below.
 func paths() map[string][]who {
 	everyone := []who{anonymous, joining, bootstrap, pending, rejected, agent}
 	known := everyone[1:]
 	return map[string][]who{
 		"/healthz": everyone, "/livez": everyone, "/readyz": everyone, "/version": everyone, "/cacerts": everyone,
-		"/api": known, "/apis": known, "/openapi": known,
-		"/": nil, "/.well-known": nil, "/openid": nil, "/metrics": nil, "/statusz": nil, "/flagz": nil, "/configz": nil,
-		"/debug": nil, "/logs": nil, "/ui": nil, "/index.html": nil, "/exec": nil, "/run": nil, "/proxy": nil,
+		"/healthz/": nil, "/livez/": nil, "/readyz/": nil,
+		"/api": known, "/api/": known, "/apis": known, "/apis/": known, "/openapi/": known,
+		"/": nil, "/.well-known/": nil, "/openid/": nil, "/metrics": nil, "/metrics/": nil, "/statusz": nil, "/flagz": nil, "/configz": nil,
+		"/debug/": nil, "/logs/": nil, "/ui/": nil, "/exec/": nil, "/run/": nil, "/proxy/": nil,
 	}
 }
 

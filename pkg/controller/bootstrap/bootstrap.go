@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
@@ -27,6 +28,12 @@ const (
 	accountName      = "agent-registration-bootstrap"
 	clusterInfo      = "cluster-info"
 	clusterInfoKey   = "kubeconfig"
+
+	// clusterInfoRole is what kubeadm calls it.
+	clusterInfoRole = "kubeadm:bootstrap-signer-clusterinfo"
+
+	// publicRole is for what everybody may read of the hub besides Kubernetes' own public paths.
+	publicRole = "nave:public"
 )
 
 // Config is what the objects say.
@@ -45,6 +52,8 @@ func Ensure(ctx context.Context, c Config) error {
 		c.ensureBinding(ctx, tokenBinding, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: identity.BootstrapGroup}),
 		c.ensureBinding(ctx, accountBinding, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: accountNamespace, Name: accountName}),
 		c.ensureClusterInfo(ctx),
+		c.ensureClusterInfoRole(ctx),
+		c.ensurePublicRole(ctx),
 	)
 }
 
@@ -135,4 +144,55 @@ func (c Config) ensureClusterInfo(ctx context.Context) error {
 		return fmt.Errorf("config map %s/%s: %w", metav1.NamespacePublic, clusterInfo, err)
 	}
 	return nil
+}
+
+// ensureClusterInfoRole lets everybody read the published address and CA, since whoever wants to join has no identity yet.
+func (c Config) ensureClusterInfoRole(ctx context.Context) error {
+	role := &rbacv1.Role{
+		ObjectMeta: metav1.ObjectMeta{Name: clusterInfoRole, Namespace: metav1.NamespacePublic},
+		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{clusterInfo}, Verbs: []string{"get"}}},
+	}
+	_, err := c.Kube.RbacV1().Roles(role.Namespace).Create(ctx, role, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("role %s/%s: %w", role.Namespace, role.Name, err)
+	}
+	binding := &rbacv1.RoleBinding{
+		ObjectMeta: role.ObjectMeta,
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
+		Subjects:   everybody(),
+	}
+	_, err = c.Kube.RbacV1().RoleBindings(role.Namespace).Create(ctx, binding, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("role binding %s/%s: %w", binding.Namespace, binding.Name, err)
+	}
+	return nil
+}
+
+// ensurePublicRole lets everybody read the hub's CA.
+func (c Config) ensurePublicRole(ctx context.Context) error {
+	role := &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{Name: publicRole},
+		Rules:      []rbacv1.PolicyRule{{NonResourceURLs: []string{"/cacerts"}, Verbs: []string{"get"}}},
+	}
+	_, err := c.Kube.RbacV1().ClusterRoles().Create(ctx, role, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("cluster role %s: %w", role.Name, err)
+	}
+	_, err = c.Kube.RbacV1().ClusterRoleBindings().Create(ctx, &rbacv1.ClusterRoleBinding{
+		ObjectMeta: role.ObjectMeta,
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
+		Subjects:   everybody(),
+	}, metav1.CreateOptions{})
+	if err != nil && !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("cluster role binding %s: %w", role.Name, err)
+	}
+	return nil
+}
+
+// everybody is who comes with an identity and who comes without.
+func everybody() []rbacv1.Subject {
+	return []rbacv1.Subject{
+		{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: user.AllUnauthenticated},
+		{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: user.AllAuthenticated},
+	}
 }
