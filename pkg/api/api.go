@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	runtimeschema "k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/registry/generic"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
@@ -49,6 +50,9 @@ func (a *API) GroupVersions() []runtimeschema.GroupVersion {
 	}
 	return all
 }
+
+// GroupNames are the names of the groups that the kinds of the table make up.
+func (a *API) GroupNames() sets.Set[string] { return sets.New(a.groups()...) }
 
 // StorageFactory says how the kinds are encoded in etcd: as JSON in the stored version. config is the store's connection.
 func (a *API) StorageFactory(config storagebackend.Config, served serverstorage.APIResourceConfigSource) serverstorage.StorageFactory {

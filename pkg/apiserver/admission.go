@@ -7,6 +7,7 @@ import (
 	"io"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/initializer"
@@ -38,6 +39,7 @@ type rules struct {
 	cluster    *cluster.Rules
 	work       *work.Rules
 	tokens     *tokenRules
+	own        ownKinds
 }
 
 var _ admission.MutationInterface = &rules{}
@@ -133,6 +135,8 @@ func (r *rules) Validate(ctx context.Context, a admission.Attributes, _ admissio
 			return err
 		}
 		return r.work.ValidateWork(ctx, a, obj, old)
+	case *apiextensions.CustomResourceDefinition:
+		return r.own.validate(a, obj)
 	}
 	return nil
 }

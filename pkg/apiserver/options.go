@@ -5,6 +5,7 @@ import (
 	"net"
 	"slices"
 	"strconv"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/apiserver/pkg/admission/plugin/namespace/lifecycle"
@@ -29,6 +30,10 @@ const (
 
 	// maxStreamsPerConnection is what kube-apiserver recommends against HTTP/2 floods.
 	maxStreamsPerConnection = 100
+
+	// endWatches is how long a stopping server takes to end its clients' watches. Without it they hold the server up until
+	// shutdownTimeout, since agents never end a watch by themselves.
+	endWatches = 2 * time.Second
 )
 
 // admissionPlugins are those of Kubernetes' that make sense without pods and nodes, in no order; ours comes with them.
@@ -67,6 +72,7 @@ func (c *Config) options() (*options.Options, error) {
 	o.Etcd.EncryptionProviderConfigFilepath = c.EncryptionFile
 	o.Features.EnableProfiling = false
 	o.GenericServerRunOptions.ExternalHost = c.AdvertiseHost
+	o.GenericServerRunOptions.ShutdownWatchTerminationGracePeriod = endWatches
 	o.SystemNamespaces = append(o.SystemNamespaces, c.SystemNamespaces...)
 
 	o.Authentication.ClientCert.ClientCA = c.ClientCAFile

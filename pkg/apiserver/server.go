@@ -178,7 +178,7 @@ func (s *Server) configs(completed options.CompletedOptions, ours *api.API) (*ch
 		return nil, err
 	}
 	resolver := webhook.NewDefaultServiceResolver()
-	kube, initializers, err := controlplaneapiserver.CreateConfig(completed, generic, factory, nil, storage, resolver, []admission.PluginInitializer{loopback{generic.LoopbackClientConfig}})
+	kube, initializers, err := controlplaneapiserver.CreateConfig(completed, generic, factory, nil, storage, resolver, []admission.PluginInitializer{loopback{generic.LoopbackClientConfig}, ownKinds{ours.GroupNames()}})
 	if err != nil {
 		return nil, fmt.Errorf("control plane: %w", err)
 	}
@@ -225,9 +225,9 @@ func (s *Server) identify(generic *genericapiserver.Config, ours *api.API) error
 	}
 	// It dates the tracking of a kind of tokens that no hub ever had, and complains until there is a kube-system.
 	generic.DisabledPostStartHooks.Insert("start-legacy-token-tracking-controller")
-	narrowed := narrowing{kube: client}
+	narrowed, reasons := narrowing{kube: client}, explaining{secrets: client.CoreV1(), clock: s.config.Clock}
 	generic.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {
-		chain := genericapiserver.DefaultBuildHandlerChain(narrowed.Handler(ours.Gate(handler)), c)
+		chain := reasons.Handler(genericapiserver.DefaultBuildHandlerChain(narrowed.Handler(ours.Gate(handler)), c))
 		return tokens.Check(agents.Check(chain, c.Authentication.APIAudiences))
 	}
 	return nil
