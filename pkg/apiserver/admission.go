@@ -12,10 +12,13 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/initializer"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/kubernetes/pkg/apis/certificates"
 	"k8s.io/utils/clock"
+	addonv1alpha1 "open-cluster-management.io/api/addon/v1alpha1"
+	addonclient "open-cluster-management.io/api/client/addon/clientset/versioned"
 	clusterclient "open-cluster-management.io/api/client/cluster/clientset/versioned"
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
 	clusterv1beta2 "open-cluster-management.io/api/cluster/v1beta2"
@@ -40,12 +43,15 @@ type rules struct {
 	work       *work.Rules
 	tokens     *tokenRules
 	own        ownKinds
+	requests   *requestRules
+	informers  informers.SharedInformerFactory
 }
 
 var _ admission.MutationInterface = &rules{}
 var _ admission.ValidationInterface = &rules{}
 var _ initializer.WantsAuthorizer = &rules{}
 var _ initializer.WantsExternalKubeClientSet = &rules{}
+var _ initializer.WantsExternalKubeInformerFactory = &rules{}
 var _ admission.InitializationValidator = &rules{}
 
 func (c *Config) registerAdmission(plugins *admission.Plugins) {
@@ -73,10 +79,13 @@ func (l loopback) Initialize(plugin admission.Interface) {
 // SetExternalKubeClientSet implements initializer.WantsExternalKubeClientSet.
 func (r *rules) SetExternalKubeClientSet(client kubernetes.Interface) { r.kube = client }
 
+// SetExternalKubeInformerFactory implements initializer.WantsExternalKubeInformerFactory.
+func (r *rules) SetExternalKubeInformerFactory(f informers.SharedInformerFactory) { r.informers = f }
+
 // ValidateInitialization completes the rules once everything they need has been handed in.
 func (r *rules) ValidateInitialization() error {
-	if r.authorizer == nil || r.kube == nil || r.loopback == nil {
-		return errors.New("admission rules have no authorizer or no client")
+	if r.authorizer == nil || r.kube == nil || r.loopback == nil || r.informers == nil {
+		return errors.New("admission rules have no authorizer, no client or no informers")
 	}
 	clusters, err := clusterclient.NewForConfig(jsonOnly(r.loopback))
 	if err != nil {
@@ -86,8 +95,20 @@ func (r *rules) ValidateInitialization() error {
 		return r.kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 	}}
 	r.work = &work.Rules{Authorizer: r.authorizer}
-	r.tokens = &tokenRules{kube: r.kube, clock: r.clock, clusters: func(ctx context.Context, name string) (*clusterv1.ManagedCluster, error) {
+	addons, err := addonclient.NewForConfig(jsonOnly(r.loopback))
+	if err != nil {
+		return fmt.Errorf("client for admission rules: %w", err)
+	}
+	pending, err := countPending(r.informers.Certificates().V1().CertificateSigningRequests().Informer(), r.clock)
+	if err != nil {
+		return fmt.Errorf("admission rules: %w", err)
+	}
+	read := func(ctx context.Context, name string) (*clusterv1.ManagedCluster, error) {
 		return clusters.ClusterV1().ManagedClusters().Get(ctx, name, metav1.GetOptions{})
+	}
+	r.tokens = &tokenRules{kube: r.kube, clock: r.clock, clusters: read}
+	r.requests = &requestRules{clusters: read, pending: pending, addons: func(ctx context.Context, cluster, name string) (*addonv1alpha1.ManagedClusterAddOn, error) {
+		return addons.AddonV1alpha1().ManagedClusterAddOns(cluster).Get(ctx, name, metav1.GetOptions{})
 	}}
 	return nil
 }
@@ -111,8 +132,11 @@ func (r *rules) Admit(_ context.Context, a admission.Attributes, _ admission.Obj
 
 // Validate checks what is about to be stored.
 func (r *rules) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	if csr, ok := a.GetObject().(*certificates.CertificateSigningRequest); ok && a.GetOperation() == admission.Update {
-		return keepsLabels(a, csr)
+	if csr, ok := a.GetObject().(*certificates.CertificateSigningRequest); ok {
+		return r.validateRequest(ctx, a, csr)
+	}
+	if err := validateAgent(a); err != nil {
+		return err
 	}
 	if a.GetSubresource() != "" {
 		return nil
@@ -139,6 +163,19 @@ func (r *rules) Validate(ctx context.Context, a admission.Attributes, _ admissio
 		return r.own.validate(a, obj)
 	}
 	return nil
+}
+
+func (r *rules) validateRequest(ctx context.Context, a admission.Attributes, csr *certificates.CertificateSigningRequest) error {
+	if a.GetOperation() != admission.Create {
+		return keepsLabels(a, csr)
+	}
+	if err := r.requests.Validate(ctx, a, csr); err != nil {
+		return err
+	}
+	if err := r.tokens.Validate(ctx, a); err != nil {
+		return err
+	}
+	return r.requests.Count(a, csr)
 }
 
 // oldOf is the object before the change, nil on create.

@@ -2,8 +2,6 @@ package apiserver
 
 import (
 	"context"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 
@@ -94,25 +92,11 @@ type use struct {
 }
 
 func (r *tokenRules) useOf(ctx context.Context, id string, csr *certificates.CertificateSigningRequest) (use, error) {
-	block, _ := pem.Decode(csr.Spec.Request)
-	if block == nil || block.Type != "CERTIFICATE REQUEST" {
-		return use{}, apierrors.NewBadRequest("spec.request holds no PEM block of type CERTIFICATE REQUEST")
-	}
-	request, err := x509.ParseCertificateRequest(block.Bytes)
+	agent, request, err := requestOf(csr).ForAgent()
 	if err != nil {
-		return use{}, apierrors.NewBadRequest(fmt.Sprintf("spec.request is no certificate request: %v", err))
-	}
-	agent, ok := identity.ParseAgent(request.Subject.CommonName)
-	if !ok {
-		return use{}, apierrors.NewBadRequest(fmt.Sprintf("a join token can only ask for the certificate of an agent; common name %q names none", request.Subject.CommonName))
-	}
-	if label := csr.Labels[identity.ClusterNameLabel]; label != agent.Cluster {
-		return use{}, apierrors.NewBadRequest(fmt.Sprintf("label %s=%q does not name the cluster %q of the certificate", identity.ClusterNameLabel, label, agent.Cluster))
+		return use{}, apierrors.NewBadRequest(fmt.Sprintf("a join token can only ask for the certificate of an agent: %v", err))
 	}
 	mc, err := r.clusters(ctx, agent.Cluster)
-	if apierrors.IsNotFound(err) {
-		return use{}, apierrors.NewBadRequest(fmt.Sprintf("ManagedCluster %s does not exist; create it before asking for its certificate", agent.Cluster))
-	}
 	if err != nil {
 		return use{}, apierrors.NewInternalError(fmt.Errorf("read ManagedCluster %s: %w", agent.Cluster, err))
 	}

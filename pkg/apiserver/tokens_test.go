@@ -216,7 +216,7 @@ func TestForgedRequests(t *testing.T) {
 			der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "nave-admin"}}, agent.key)
 			require.NoError(t, err)
 			c.Spec.Request = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
-		}, "names none"},
+		}, "is no agent's"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			require.ErrorContains(t, agent.request(test.change), test.want)
