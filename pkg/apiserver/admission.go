@@ -126,7 +126,7 @@ func (r *rules) Admit(_ context.Context, a admission.Attributes, _ admission.Obj
 	if err != nil {
 		return err
 	}
-	r.tokens.Mark(a, mc, old)
+	markCluster(a, mc, old)
 	return r.cluster.MutateCluster(mc, old)
 }
 

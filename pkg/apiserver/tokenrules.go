@@ -42,24 +42,6 @@ func joinToken(a admission.Attributes) (string, bool) {
 	return values[0], true
 }
 
-// Mark records on a new cluster which token created it, and keeps everyone from writing such a record otherwise.
-func (r *tokenRules) Mark(a admission.Attributes, mc, old *clusterv1.ManagedCluster) {
-	mark := ""
-	if old != nil {
-		mark = old.Annotations[JoinedWithAnnotation]
-	} else if id, ok := joinToken(a); ok {
-		mark = id
-	}
-	if mark == "" {
-		delete(mc.Annotations, JoinedWithAnnotation)
-		return
-	}
-	if mc.Annotations == nil {
-		mc.Annotations = map[string]string{}
-	}
-	mc.Annotations[JoinedWithAnnotation] = mark
-}
-
 // Validate checks what a request with a join token wants to create.
 func (r *tokenRules) Validate(ctx context.Context, a admission.Attributes) error {
 	id, ok := joinToken(a)

@@ -161,8 +161,8 @@ func (c *controlling) build(s *clients, record recorder) (map[string]runner, err
 	})
 	add("acceptance", r, err)
 	r, err = approval.New(approval.Config{
-		Log: logger("approval"), Kube: s.kube, Clusters: s.clusters, Clock: c.hub.config.Clock,
-		KubeInformers: s.kubeInformers, ClusterInformers: s.clusterInformers,
+		Log: logger("approval"), Kube: s.kube, Clusters: s.clusters, Clock: c.hub.config.Clock, Settings: c.hub.config.Settings,
+		KubeInformers: s.kubeInformers, ClusterInformers: s.clusterInformers, AddonInformers: s.addonInformers,
 	})
 	add("approval", r, err)
 	r, err = availability.New(availability.Config{

@@ -20,7 +20,9 @@ import (
 	"nave/pkg/datadir"
 	"nave/pkg/footprint"
 	"nave/pkg/lifecycle"
+	"nave/pkg/live"
 	"nave/pkg/log"
+	"nave/pkg/settings"
 	"nave/pkg/store"
 )
 
@@ -31,6 +33,7 @@ type Config struct {
 	Advertise []string // addresses and names, best first, for the certificate and kubeconfigs; this host's own if empty
 	Log       logrus.FieldLogger
 	Clock     clock.WithTicker
+	Settings  *live.Value[settings.Hub] // what can be set while the hub runs; upstream's defaults if nil
 }
 
 // Hub is a hub that has its data directory and its port, and can run once.
@@ -48,6 +51,9 @@ type Hub struct {
 func New(c Config) (*Hub, error) {
 	if c.Clock == nil {
 		c.Clock = clock.RealClock{}
+	}
+	if c.Settings == nil {
+		c.Settings = live.New(settings.Hub{})
 	}
 	release, err := datadir.Lock(folder(c.DataDir), "nave hub")
 	if err != nil {

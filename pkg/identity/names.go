@@ -36,6 +36,9 @@ const (
 	// RequesterLabel marks a CSR with who made it, as RequesterHash of the user. Only admission sets it.
 	RequesterLabel = "nave.dev/requester"
 
+	// CreatedByAnnotation names the user that made a ManagedCluster. Only admission writes it.
+	CreatedByAnnotation = "nave.dev/created-by"
+
 	// ClusterNameLabel marks what belongs to one managed cluster: CSRs, namespaces, RBAC objects, leases.
 	ClusterNameLabel = "open-cluster-management.io/cluster-name"
 

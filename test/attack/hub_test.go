@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
+	testifyassert "github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -29,10 +30,13 @@ import (
 	addonclient "open-cluster-management.io/api/client/addon/clientset/versioned"
 	clusterclient "open-cluster-management.io/api/client/cluster/clientset/versioned"
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
+	"open-cluster-management.io/api/feature"
 
 	"nave/pkg/hub"
 	"nave/pkg/identity"
+	"nave/pkg/live"
 	"nave/pkg/pki"
+	"nave/pkg/settings"
 )
 
 const (
@@ -40,6 +44,9 @@ const (
 	patience = 2 * time.Minute
 	// tick is how often a condition is looked at.
 	tick = 20 * time.Millisecond
+
+	// listedUser is the one on whose requests clusters are accepted without a person.
+	listedUser = identity.BootstrapUserPrefix + "listed"
 
 	kubeSigner = certificatesv1.KubeAPIServerClientSignerName
 )
@@ -79,7 +86,10 @@ func startHub() (party, error) {
 	}
 	logger := logrus.New()
 	logger.SetLevel(logrus.ErrorLevel)
-	h, err := hub.New(hub.Config{DataDir: dir, Listen: "127.0.0.1:0", Log: logger})
+	h, err := hub.New(hub.Config{DataDir: dir, Listen: "127.0.0.1:0", Log: logger, Settings: live.New(settings.Hub{
+		Features:          settings.Features{feature.ManagedClusterAutoApproval: true},
+		AutoApprovedUsers: []string{listedUser},
+	})})
 	if err != nil {
 		return party{}, err
 	}
@@ -137,6 +147,11 @@ func (p party) as(t *testing.T, user string, groups ...string) party {
 // bootstrap is somebody with the shared bootstrap identity.
 func (p party) bootstrap(t *testing.T) party {
 	return p.as(t, identity.BootstrapAccount, "system:serviceaccounts", "system:serviceaccounts:open-cluster-management", "system:authenticated")
+}
+
+// listed is somebody with the bootstrap identity that is granted what it asks for.
+func (p party) listed(t *testing.T) party {
+	return p.as(t, listedUser, identity.BootstrapGroup, "system:bootstrappers", "system:authenticated")
 }
 
 // with is somebody with a client certificate.
@@ -275,3 +290,13 @@ func (p party) remove(ctx context.Context, t *testing.T, cluster string) {
 		return err == nil && len(list.Items) == 0
 	}, patience, tick, "cluster %s goes", cluster)
 }
+
+func newKey(t *testing.T) crypto.Signer {
+	t.Helper()
+	key, err := pki.NewKey()
+	require.NoError(t, err)
+	return key
+}
+
+// assert is what a condition that is looked at again and again says.
+type assert = testifyassert.CollectT

@@ -27,6 +27,10 @@ func subject(agent identity.Agent) pkix.Name {
 	return pkix.Name{CommonName: agent.User(), Organization: agent.Groups()}
 }
 
+func addOnSubject(agent identity.AddOnAgent) pkix.Name {
+	return pkix.Name{CommonName: agent.User(), Organization: agent.Groups()}
+}
+
 func named(name pkix.Name) *x509.CertificateRequest { return &x509.CertificateRequest{Subject: name} }
 
 func label(cluster string) map[string]string {

@@ -1,12 +1,13 @@
 package approval
 
 import (
-	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"slices"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	addonv1alpha1 "open-cluster-management.io/api/addon/v1alpha1"
+	clusterv1 "open-cluster-management.io/api/cluster/v1"
 
 	"nave/pkg/identity"
 	"nave/pkg/token"
@@ -18,60 +19,59 @@ type request struct {
 	key   string // token.KeyHash of the public key
 }
 
-// parse reads a signing request of a klusterlet agent. It returns an error that says why it is none: what an agent asks
-// for is exactly what it needs, and nothing that only looks like it (spec 1.5, 10.1).
+// parse reads a signing request of a klusterlet agent. It returns an error that says why it is none.
 func parse(csr *certificatesv1.CertificateSigningRequest) (request, error) {
-	if csr.Spec.SignerName != certificatesv1.KubeAPIServerClientSignerName {
-		return request{}, fmt.Errorf("signer is %s", csr.Spec.SignerName)
-	}
-	block, rest := pem.Decode(csr.Spec.Request)
-	if block == nil || block.Type != "CERTIFICATE REQUEST" || len(rest) > 0 {
-		return request{}, fmt.Errorf("request is not one PEM block of type CERTIFICATE REQUEST")
-	}
-	x, err := x509.ParseCertificateRequest(block.Bytes)
+	agent, x, err := requestOf(csr).ForAgent()
 	if err != nil {
-		return request{}, fmt.Errorf("certificate request: %w", err)
-	}
-	agent, ok := identity.ParseAgent(x.Subject.CommonName)
-	if !ok {
-		return request{}, fmt.Errorf("common name %q is no agent's", x.Subject.CommonName)
-	}
-	if err := checkSubject(x, agent); err != nil {
 		return request{}, err
-	}
-	if label := csr.Labels[identity.ClusterNameLabel]; label != agent.Cluster {
-		return request{}, fmt.Errorf("label names cluster %q, common name %q", label, agent.Cluster)
-	}
-	if _, addon := csr.Labels[identity.AddOnNameLabel]; addon {
-		return request{}, fmt.Errorf("label names an add-on")
-	}
-	for _, usage := range csr.Spec.Usages {
-		switch usage {
-		case certificatesv1.UsageDigitalSignature, certificatesv1.UsageKeyEncipherment, certificatesv1.UsageClientAuth:
-		default:
-			return request{}, fmt.Errorf("usage %q is none of a client's", usage)
-		}
 	}
 	return request{agent: agent, key: token.KeyHash(x.RawSubjectPublicKeyInfo)}, nil
 }
 
-func checkSubject(x *x509.CertificateRequest, agent identity.Agent) error {
-	organizations := slices.Clone(x.Subject.Organization)
-	organizations = slices.DeleteFunc(organizations, func(o string) bool { return o == identity.ManagedClustersGroup })
-	if !slices.Equal(organizations, []string{identity.ClusterGroup(agent.Cluster)}) {
-		return fmt.Errorf("organizations %q are not those of cluster %s", x.Subject.Organization, agent.Cluster)
+// addOnOf is the agent of an add-on that a signing request is for; it reports false for every other request.
+func addOnOf(csr *certificatesv1.CertificateSigningRequest) (identity.AddOnAgent, bool) {
+	if _, labelled := csr.Labels[identity.AddOnNameLabel]; !labelled {
+		return identity.AddOnAgent{}, false
 	}
-	if len(x.Subject.OrganizationalUnit) > 0 {
-		return fmt.Errorf("organizational units %q are not an agent's", x.Subject.OrganizationalUnit)
+	agent, _, err := requestOf(csr).ForAddOn()
+	return agent, err == nil
+}
+
+func requestOf(csr *certificatesv1.CertificateSigningRequest) identity.Request {
+	usages := make([]string, len(csr.Spec.Usages))
+	for i, usage := range csr.Spec.Usages {
+		usages[i] = string(usage)
 	}
-	if len(x.DNSNames)+len(x.IPAddresses)+len(x.EmailAddresses)+len(x.URIs) > 0 {
-		return fmt.Errorf("subject alternative names are not an agent's")
+	return identity.Request{Text: csr.Spec.Request, Signer: csr.Spec.SignerName, Usages: usages, Labels: csr.Labels}
+}
+
+// accepted is the cluster with this name if the hub accepts it and does not part with it; nil otherwise.
+func (a *Controller) accepted(name string) (*clusterv1.ManagedCluster, error) {
+	mc, err := a.clusters.Get(name)
+	if apierrors.IsNotFound(err) {
+		return nil, nil
 	}
-	// Extensions travel into the certificate as they are; basic constraints with CA:true among them would be a new CA.
-	if len(x.Extensions) > 0 {
-		return fmt.Errorf("extension %s is not an agent's", x.Extensions[0].Id)
+	if err != nil {
+		return nil, fmt.Errorf("managed cluster %s: %w", name, err)
 	}
-	return nil
+	if !mc.Spec.HubAcceptsClient || mc.DeletionTimestamp != nil {
+		return nil, nil
+	}
+	return mc, nil
+}
+
+// ofLife tells whether the requester's certificate was issued in this life of the cluster. The API server took the uid
+// from the certificate.
+func ofLife(csr *certificatesv1.CertificateSigningRequest, mc *clusterv1.ManagedCluster) bool {
+	return csr.Spec.UID == string(mc.UID)
+}
+
+// registered tells whether an add-on's hub side wants it to have a certificate of this hub.
+func registered(mca *addonv1alpha1.ManagedClusterAddOn) bool {
+	return slices.ContainsFunc(mca.Status.Registrations, func(r addonv1alpha1.RegistrationConfig) bool {
+		//lint:ignore SA1019 deprecated for users, and what is stored
+		return r.SignerName == identity.KubeSigner
+	})
 }
 
 // renewal tells whether the requester is the very agent that the certificate is for. Everything about the requester comes
