@@ -21,6 +21,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"nave/pkg/controller/acceptance"
+	"nave/pkg/controller/addontoken"
 	"nave/pkg/controller/approval"
 	"nave/pkg/controller/availability"
 	"nave/pkg/controller/bootstrap"
@@ -177,6 +178,11 @@ func (c *controlling) build(s *clients, record recorder) (map[string]runner, err
 	add("cleanup", r, err)
 	r, err = clusterset.New(clusterset.Config{Log: logger("clusterset"), Clusters: s.clusters, ClusterInformers: s.clusterInformers})
 	add("clusterset", r, err)
+	r, err = addontoken.New(addontoken.Config{
+		Log: logger("addontoken"), Kube: s.kube, Addons: s.addons, Settings: c.hub.config.Settings,
+		KubeInformers: s.kubeInformers, AddonInformers: s.addonInformers,
+	})
+	add("addontoken", r, err)
 	return all, errors.Join(errs...)
 }
 
