@@ -76,7 +76,8 @@ func (c *controlling) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := bootstrap.Ensure(ctx, bootstrap.Config{Kube: shared.kube, Server: c.hub.server, RootCA: c.hub.files.rootCAPEM}); err != nil {
+	published := bootstrap.Config{Kube: shared.kube, Server: c.hub.server, CABundle: c.hub.files.bundle, Log: c.logger("bootstrap")}
+	if err := published.Ensure(ctx); err != nil {
 		return err
 	}
 	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: shared.kube.EventsV1()})
@@ -84,6 +85,7 @@ func (c *controlling) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	controllers["bootstrap"] = published
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c.stop = stop
 	if err := broadcaster.StartRecordingToSinkWithContext(running); err != nil {
@@ -130,6 +132,10 @@ func (c *controlling) newClients() (*clients, error) {
 	return s, nil
 }
 
+func (c *controlling) logger(component string) logrus.FieldLogger {
+	return c.hub.config.Log.WithField(log.FieldComponent, component)
+}
+
 // build makes every controller; nothing of them runs yet.
 func (c *controlling) build(s *clients, record recorder) (map[string]runner, error) {
 	all := map[string]runner{}
@@ -141,45 +147,44 @@ func (c *controlling) build(s *clients, record recorder) (map[string]runner, err
 		}
 		all[name] = r
 	}
-	logger := func(name string) logrus.FieldLogger { return c.hub.config.Log.WithField(log.FieldComponent, name) }
 	var (
 		r   runner
 		err error
 	)
 	r, err = kube.New(kube.Config{
-		Log: logger("kube"), Loopback: s.loopback, Informers: s.kubeInformers,
-		RootCA: c.hub.files.rootCAPEM, ServiceAccountKey: c.hub.files.serviceAccount(),
+		Log: c.logger("kube"), Loopback: s.loopback, Informers: s.kubeInformers,
+		CABundle: c.hub.files.bundle, ServiceAccountKey: c.hub.files.serviceAccount(),
 	})
 	add("kube", r, err)
 	r, err = signing.New(signing.Config{
-		Log: logger("signing"), Kube: s.kube, Clusters: s.clusters, KubeInformers: s.kubeInformers, Clock: c.hub.config.Clock,
+		Log: c.logger("signing"), Kube: s.kube, Clusters: s.clusters, KubeInformers: s.kubeInformers, Clock: c.hub.config.Clock,
 		CAFile: c.hub.files.clientCAPair(), Life: certificateLife,
 	})
 	add("signing", r, err)
 	r, err = acceptance.New(acceptance.Config{
-		Log: logger("acceptance"), Kube: s.kube, Clusters: s.clusters, Events: record,
+		Log: c.logger("acceptance"), Kube: s.kube, Clusters: s.clusters, Events: record,
 		KubeInformers: s.kubeInformers, ClusterInformers: s.clusterInformers, WorkInformers: s.workInformers,
 	})
 	add("acceptance", r, err)
 	r, err = approval.New(approval.Config{
-		Log: logger("approval"), Kube: s.kube, Clusters: s.clusters, Clock: c.hub.config.Clock, Settings: c.hub.config.Settings,
+		Log: c.logger("approval"), Kube: s.kube, Clusters: s.clusters, Clock: c.hub.config.Clock, Settings: c.hub.config.Settings,
 		KubeInformers: s.kubeInformers, ClusterInformers: s.clusterInformers, AddonInformers: s.addonInformers,
 	})
 	add("approval", r, err)
 	r, err = availability.New(availability.Config{
-		Log: logger("availability"), Kube: s.kube, Clusters: s.clusters, Addons: s.addons, Clock: c.hub.config.Clock, Events: record,
+		Log: c.logger("availability"), Kube: s.kube, Clusters: s.clusters, Addons: s.addons, Clock: c.hub.config.Clock, Events: record,
 		KubeInformers: s.kubeInformers, ClusterInformers: s.clusterInformers, AddonInformers: s.addonInformers,
 	})
 	add("availability", r, err)
 	r, err = cleanup.New(cleanup.Config{
-		Log: logger("cleanup"), Clusters: s.clusters, Addons: s.addons, Works: s.works,
+		Log: c.logger("cleanup"), Clusters: s.clusters, Addons: s.addons, Works: s.works,
 		ClusterInformers: s.clusterInformers, AddonInformers: s.addonInformers, WorkInformers: s.workInformers,
 	})
 	add("cleanup", r, err)
-	r, err = clusterset.New(clusterset.Config{Log: logger("clusterset"), Clusters: s.clusters, ClusterInformers: s.clusterInformers})
+	r, err = clusterset.New(clusterset.Config{Log: c.logger("clusterset"), Clusters: s.clusters, ClusterInformers: s.clusterInformers})
 	add("clusterset", r, err)
 	r, err = addontoken.New(addontoken.Config{
-		Log: logger("addontoken"), Kube: s.kube, Addons: s.addons, Settings: c.hub.config.Settings,
+		Log: c.logger("addontoken"), Kube: s.kube, Addons: s.addons, Settings: c.hub.config.Settings,
 		KubeInformers: s.kubeInformers, AddonInformers: s.addonInformers,
 	})
 	add("addontoken", r, err)

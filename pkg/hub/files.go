@@ -12,10 +12,9 @@ import (
 	"slices"
 	"time"
 
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/util/keyutil"
 
+	"nave/pkg/live"
 	"nave/pkg/pki"
 )
 
@@ -39,38 +38,39 @@ func folder(dataDir string) string { return filepath.Join(dataDir, "hub") }
 // files are what the hub keeps beside its database. All of them are made by the first start that misses them, each at
 // once, so that a crash at any moment leaves something that the next start completes.
 type files struct {
-	dir       string
-	serverCA  *pki.Authority // signs what the hub shows; tokens pin it
-	clientCA  *pki.Authority // signs who may come
-	rootCAPEM []byte         // certificate of serverCA
+	dir    string
+	hosts  []string      // names and addresses that the server's certificate holds for
+	server string        // URL that the administrator's kubeconfig names
+	life   time.Duration // of the hub's own certificates; zero is the usual one
+	// bundle is the PEM of the CAs by which clients are to know the hub, the one that signs first.
+	bundle *live.Value[[]byte]
 }
 
 func (f *files) path(elements ...string) string {
 	return filepath.Join(append([]string{f.dir}, elements...)...)
 }
 
-func (f *files) server() string         { return f.path("pki", "server.pem") }
+func (f *files) serverCert() string     { return f.path("pki", "server.pem") }
+func (f *files) adminCert() string      { return f.path("pki", "admin.pem") }
 func (f *files) clientCAFile() string   { return f.path("pki", "client-ca.crt") }
-func (f *files) clientCAPair() string   { return f.path("pki", "client-ca.pem") }
+func (f *files) clientCAPair() string   { return f.clientLine().File }
 func (f *files) serviceAccount() string { return f.path("pki", "service-account.key") }
 func (f *files) encryption() string     { return f.path("encryption.yaml") }
 
-// prepareFiles loads or makes everything but the kubeconfig, whose address is known once the hub listens.
-func prepareFiles(dir string, hosts []string, now time.Time) (*files, error) {
-	f := &files{dir: dir}
-	var err error
-	if f.serverCA, err = pki.LoadAuthority(f.path("pki", "server-ca.pem"), "nave-server-ca", now); err != nil {
+// serverLine signs what the hub shows; tokens pin it. clientLine signs who may come.
+func (f *files) serverLine() pki.Line {
+	return pki.Line{File: f.path("pki", "server-ca.pem"), CommonName: "nave-server-ca"}
+}
+
+func (f *files) clientLine() pki.Line {
+	return pki.Line{File: f.path("pki", "client-ca.pem"), CommonName: "nave-client-ca"}
+}
+
+// prepareFiles loads or makes everything.
+func prepareFiles(f files, now time.Time) (*files, error) {
+	f.bundle = live.New[[]byte](nil)
+	if _, err := f.refresh(now); err != nil {
 		return nil, err
-	}
-	if f.clientCA, err = pki.LoadAuthority(f.path("pki", "client-ca.pem"), "nave-client-ca", now); err != nil {
-		return nil, err
-	}
-	f.rootCAPEM = pki.CertificatePEM(f.serverCA.Certificate)
-	if err := pki.WriteFile(f.clientCAFile(), pki.CertificatePEM(f.clientCA.Certificate), 0o644); err != nil {
-		return nil, fmt.Errorf("publish client CA: %w", err)
-	}
-	if _, err := f.serverCA.LoadLeaf(f.server(), pki.Leaf{CommonName: "nave-hub", Hosts: hosts}, now); err != nil {
-		return nil, fmt.Errorf("certificate of the API server: %w", err)
 	}
 	if err := once(f.serviceAccount(), newServiceAccountKey); err != nil {
 		return nil, fmt.Errorf("key for service-account tokens: %w", err)
@@ -78,7 +78,7 @@ func prepareFiles(dir string, hosts []string, now time.Time) (*files, error) {
 	if err := once(f.encryption(), newEncryption); err != nil {
 		return nil, fmt.Errorf("key for secrets at rest: %w", err)
 	}
-	return f, nil
+	return &f, nil
 }
 
 // once writes what content makes, if file does not exist yet.
@@ -120,31 +120,6 @@ resources:
         secret: %s
   - identity: {}
 `, base64.StdEncoding.EncodeToString(key)), nil
-}
-
-// writeKubeconfig gives the administrator a client certificate and the address of the hub.
-func (f *files) writeKubeconfig(server string, now time.Time) error {
-	admin, err := f.clientCA.LoadLeaf(f.path("pki", "admin.pem"), pki.Leaf{CommonName: adminUser, Organizations: []string{adminGroup}}, now)
-	if err != nil {
-		return fmt.Errorf("certificate of the administrator: %w", err)
-	}
-	key, err := pki.KeyPEM(admin.Key)
-	if err != nil {
-		return fmt.Errorf("certificate of the administrator: %w", err)
-	}
-	text, err := clientcmd.Write(clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{"nave": {Server: server, CertificateAuthorityData: f.rootCAPEM}},
-		AuthInfos:      map[string]*clientcmdapi.AuthInfo{adminUser: {ClientCertificateData: pki.CertificatePEM(admin.Certificate), ClientKeyData: key}},
-		Contexts:       map[string]*clientcmdapi.Context{"nave": {Cluster: "nave", AuthInfo: adminUser}},
-		CurrentContext: "nave",
-	})
-	if err != nil {
-		return fmt.Errorf("encode kubeconfig: %w", err)
-	}
-	if err := pki.WriteFile(f.path("admin.kubeconfig"), text, 0o600); err != nil {
-		return fmt.Errorf("write kubeconfig: %w", err)
-	}
-	return nil
 }
 
 // certificateHosts are the names and addresses that the hub's certificate holds for: those that were advertised, this

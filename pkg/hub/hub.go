@@ -34,6 +34,10 @@ type Config struct {
 	Log       logrus.FieldLogger
 	Clock     clock.WithTicker
 	Settings  *live.Value[settings.Hub] // what can be set while the hub runs; upstream's defaults if nil
+
+	// CertificateLife is how long the certificates that the hub makes for itself and its administrator are valid; a year if
+	// zero. They are renewed after two thirds of it.
+	CertificateLife time.Duration
 }
 
 // Hub is a hub that has its data directory and its port, and can run once.
@@ -81,11 +85,13 @@ func (h *Hub) prepare() error {
 		return fmt.Errorf("address %s: %w", listener.Addr(), err)
 	}
 	h.server = "https://" + net.JoinHostPort(host, port)
-	hosts := certificateHosts(append([]string{host}, h.config.Advertise...))
-	if h.files, err = prepareFiles(folder(h.config.DataDir), hosts, h.config.Clock.Now()); err != nil {
-		return err
-	}
-	return h.files.writeKubeconfig(h.server, h.config.Clock.Now())
+	h.files, err = prepareFiles(files{
+		dir:    folder(h.config.DataDir),
+		hosts:  certificateHosts(append([]string{host}, h.config.Advertise...)),
+		server: h.server,
+		life:   h.config.CertificateLife,
+	}, h.config.Clock.Now())
+	return err
 }
 
 func listenError(address string, err error) error {
@@ -132,6 +138,9 @@ func (h *Hub) Run(ctx context.Context) error {
 		return errors.Join(err, h.close())
 	}
 	api := &serving{hub: h, store: database}
+	group.Add("certificates", lifecycle.Background(func(ctx context.Context) error {
+		return h.files.keepCertificates(ctx, h.config.Clock, h.config.Log.WithField(log.FieldComponent, "certificates"))
+	}))
 	group.Add("store", database)
 	group.Add("apiserver", api)
 	group.Add("controllers", &controlling{hub: h, api: api, failed: make(chan error, 1)})
@@ -174,11 +183,11 @@ func (s *serving) Start(ctx context.Context) error {
 		Listener:              h.listener,
 		Endpoint:              s.store.Endpoint(),
 		AdvertiseHost:         host,
-		ServerCertFile:        h.files.server(),
+		ServerCertFile:        h.files.serverCert(),
 		ClientCAFile:          h.files.clientCAFile(),
 		ServiceAccountKeyFile: h.files.serviceAccount(),
 		EncryptionFile:        h.files.encryption(),
-		CABundle:              func() []byte { return h.files.rootCAPEM },
+		CABundle:              h.files.bundle.Get,
 		SystemNamespaces:      []string{"kube-node-lease", "open-cluster-management", "open-cluster-management-hub"},
 		Clock:                 h.config.Clock,
 		Log:                   h.config.Log.WithField(log.FieldComponent, "apiserver"),

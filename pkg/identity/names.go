@@ -39,6 +39,9 @@ const (
 	// CreatedByAnnotation names the user that made a ManagedCluster. Only admission writes it.
 	CreatedByAnnotation = "nave.dev/created-by"
 
+	// ClientCAAnnotation names, on a ManagedCluster, the CA that signed its agent's certificate.
+	ClientCAAnnotation = "nave.dev/client-ca"
+
 	// ClusterNameLabel marks what belongs to one managed cluster: CSRs, namespaces, RBAC objects, leases.
 	ClusterNameLabel = "open-cluster-management.io/cluster-name"
 

@@ -2,6 +2,8 @@
 package pki
 
 import (
+	"bytes"
+	"cmp"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -22,7 +24,7 @@ import (
 const (
 	// authorityLife is how long a CA is valid: the ten years that kubeadm and k3s give theirs.
 	authorityLife = 10 * 365 * 24 * time.Hour
-	// leafLife is how long a certificate of the hub itself is valid; it is renewed at a start after two thirds of it.
+	// leafLife is how long a certificate of the hub itself is valid unless something else is asked.
 	leafLife = 365 * 24 * time.Hour
 	// backdate allows for peers whose clock is behind.
 	backdate = 5 * time.Minute
@@ -113,7 +115,11 @@ type Leaf struct {
 	Organizations []string
 	// Hosts are IP addresses and DNS names for a server's certificate; without any, the certificate is a client's.
 	Hosts []string
+	// Life is how long it is valid from now on; a year if zero.
+	Life time.Duration
 }
+
+func (l Leaf) life() time.Duration { return cmp.Or(l.Life, leafLife) }
 
 // Pair is a certificate with its key.
 type Pair struct {
@@ -134,8 +140,8 @@ func (a *Authority) Issue(leaf Leaf, now time.Time) (*Pair, error) {
 	template := &x509.Certificate{
 		SerialNumber: serial,
 		Subject:      pkix.Name{CommonName: leaf.CommonName, Organization: leaf.Organizations},
-		NotBefore:    now.Add(-backdate),
-		NotAfter:     now.Add(leafLife),
+		NotBefore:    now.Add(-min(backdate, leaf.life()/2)),
+		NotAfter:     now.Add(leaf.life()),
 		KeyUsage:     x509.KeyUsageDigitalSignature,
 		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}
@@ -197,6 +203,32 @@ func CertificatePEM(certificates ...*x509.Certificate) []byte {
 		out = append(out, pem.EncodeToMemory(&pem.Block{Type: certificateBlock, Bytes: c.Raw})...)
 	}
 	return out
+}
+
+// ParseCertificates reads every certificate of a PEM text. What stands between the blocks does not count, such as comments
+// and line ends of other systems, nor do private keys; any other block, and one that cannot be read, is an error.
+func ParseCertificates(text []byte) ([]*x509.Certificate, error) {
+	var all []*x509.Certificate
+	blocks := 0
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		blocks++
+		if block.Type == keyBlock {
+			continue
+		}
+		if block.Type != certificateBlock {
+			return nil, fmt.Errorf("block %d is of type %q, not %s", blocks, block.Type, certificateBlock)
+		}
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("block %d is no certificate: %w", blocks, err)
+		}
+		all = append(all, c)
+	}
+	// The decoder passes over what it cannot read.
+	if begun := bytes.Count(text, []byte("-----BEGIN ")); begun != blocks {
+		return nil, fmt.Errorf("%d of %d blocks cannot be read", begun-blocks, begun)
+	}
+	return all, nil
 }
 
 // KeyPEM encodes a private key as PKCS #8.

@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -114,4 +115,39 @@ func TestServerSendsItsAuthority(t *testing.T) {
 	require.Error(t, err)
 	_, err = served.Verify(x509.VerifyOptions{Roots: roots, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
 	require.Error(t, err, "a server's certificate is no client's")
+}
+
+func TestParseCertificates(t *testing.T) {
+	one, err := newAuthority("one", now)
+	require.NoError(t, err)
+	two, err := newAuthority("two", now)
+	require.NoError(t, err)
+	first, second := string(CertificatePEM(one.Certificate)), string(CertificatePEM(two.Certificate))
+	pair, err := encodePair(one.Certificate, one.Key)
+	require.NoError(t, err)
+	for _, test := range []struct {
+		name, text string
+		want       int
+		err        string
+	}{
+		{"one", first, 1, ""},
+		{"two with comments", "# root\n" + first + "subject=/CN=two\n" + second, 2, ""},
+		{"line ends of another system", strings.ReplaceAll(first+second, "\n", "\r\n"), 2, ""},
+		{"with a key", string(pair), 1, ""},
+		{"none", "# nothing", 0, ""},
+		{"second one is cut off", first + second[:len(second)/2], 0, "1 of 2 blocks cannot be read"},
+		{"second one is garbled", first + strings.Replace(second, "MII", "!!!", 1), 0, "1 of 2 blocks cannot be read"},
+		{"something else", "-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n-----END CERTIFICATE REQUEST-----\n", 0, "CERTIFICATE REQUEST"},
+		{"not a certificate", "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n", 0, "block 1 is no certificate"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			all, err := ParseCertificates([]byte(test.text))
+			if test.err != "" {
+				require.ErrorContains(t, err, test.err)
+				return
+			}
+			require.NoError(t, err)
+			require.Len(t, all, test.want)
+		})
+	}
 }

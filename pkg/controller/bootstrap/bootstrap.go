@@ -6,7 +6,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
+	"github.com/sirupsen/logrus"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -18,6 +20,8 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"nave/pkg/identity"
+	"nave/pkg/live"
+	"nave/pkg/reconcile"
 )
 
 const (
@@ -38,20 +42,42 @@ const (
 
 // Config is what the objects say.
 type Config struct {
-	Kube   kubernetes.Interface
-	Server string // URL that the hub is advertised under
-	RootCA []byte // PEM of the CA that its certificate is signed by
+	Log      logrus.FieldLogger
+	Kube     kubernetes.Interface
+	Server   string              // URL that the hub is advertised under
+	CABundle *live.Value[[]byte] // PEM of the CAs that sign its certificate
+}
+
+// retry is how soon objects that could not be written are written again.
+const retry = 5 * time.Second
+
+// Run follows changes of the CAs until ctx ends.
+func (c Config) Run(ctx context.Context) error {
+	for {
+		bundle, changed := c.CABundle.Watch()
+		var again <-chan time.Time
+		if err := c.ensureClusterInfo(ctx, bundle); err != nil && ctx.Err() == nil {
+			c.Log.WithError(err).Warn("certificate authorities are not published yet")
+			again = time.After(reconcile.Jitter(retry))
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+		case <-again:
+		}
+	}
 }
 
 // Ensure makes what is missing and corrects what differs. It is harmless to repeat.
-func Ensure(ctx context.Context, c Config) error {
+func (c Config) Ensure(ctx context.Context) error {
 	return errors.Join(
 		c.ensureNamespaces(ctx),
 		c.ensureAccount(ctx),
 		c.ensureRole(ctx),
 		c.ensureBinding(ctx, tokenBinding, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: identity.BootstrapGroup}),
 		c.ensureBinding(ctx, accountBinding, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: accountNamespace, Name: accountName}),
-		c.ensureClusterInfo(ctx),
+		c.ensureClusterInfo(ctx, c.CABundle.Get()),
 		c.ensureClusterInfoRole(ctx),
 		c.ensurePublicRole(ctx),
 	)
@@ -118,9 +144,9 @@ func (c Config) ensureBinding(ctx context.Context, name string, subject rbacv1.S
 
 // ensureClusterInfo publishes address and CA, which are no secrets, the way kubeadm and clusteradm look for them. Other
 // keys, such as the signatures of bootstrap tokens, stay.
-func (c Config) ensureClusterInfo(ctx context.Context) error {
+func (c Config) ensureClusterInfo(ctx context.Context, bundle []byte) error {
 	text, err := clientcmd.Write(clientcmdapi.Config{
-		Clusters: map[string]*clientcmdapi.Cluster{"": {Server: c.Server, CertificateAuthorityData: c.RootCA}},
+		Clusters: map[string]*clientcmdapi.Cluster{"": {Server: c.Server, CertificateAuthorityData: bundle}},
 	})
 	if err != nil {
 		return fmt.Errorf("config map %s/%s: %w", metav1.NamespacePublic, clusterInfo, err)

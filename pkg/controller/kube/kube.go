@@ -17,6 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/quota/v1/generic"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/informers"
+	coreinformers "k8s.io/client-go/informers/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/metadata/metadatainformer"
@@ -36,6 +37,8 @@ import (
 	"k8s.io/kubernetes/pkg/controller/serviceaccount"
 	quotainstall "k8s.io/kubernetes/pkg/quota/v1/install"
 	tokens "k8s.io/kubernetes/pkg/serviceaccount"
+
+	"nave/pkg/live"
 )
 
 const (
@@ -53,8 +56,8 @@ const (
 type Config struct {
 	Loopback          *rest.Config // with every right, without a rate limit of its own
 	Informers         informers.SharedInformerFactory
-	RootCA            []byte // PEM of the CA that the hub's own certificate is signed by
-	ServiceAccountKey string // file of the key that signs service-account tokens
+	CABundle          *live.Value[[]byte] // PEM of the CAs that sign the hub's own certificate
+	ServiceAccountKey string              // file of the key that signs service-account tokens
 	Log               logrus.FieldLogger
 }
 
@@ -150,7 +153,7 @@ func (c *Controller) addServiceAccounts(ctx context.Context) error {
 		return fmt.Errorf("service-account tokens: %w", err)
 	}
 	secrets, err := serviceaccount.NewTokensController(klog.FromContext(ctx), core.ServiceAccounts(), core.Secrets(), c.client,
-		serviceaccount.TokensControllerOptions{TokenGenerator: generator, RootCA: c.RootCA})
+		serviceaccount.TokensControllerOptions{TokenGenerator: generator, RootCA: c.CABundle.Get()})
 	if err != nil {
 		return fmt.Errorf("service-account tokens: %w", err)
 	}
@@ -160,15 +163,33 @@ func (c *Controller) addServiceAccounts(ctx context.Context) error {
 
 func (c *Controller) addCertificates(ctx context.Context) error {
 	core, requests := c.Informers.Core().V1(), c.Informers.Certificates().V1().CertificateSigningRequests()
-	publisher, err := rootcacertpublisher.NewPublisher(core.ConfigMaps(), core.Namespaces(), c.client, c.RootCA)
-	if err != nil {
-		return fmt.Errorf("root certificates: %w", err)
-	}
-	c.add(func(ctx context.Context) { publisher.Run(ctx, 1) })
+	c.add(func(ctx context.Context) { c.publishRoots(ctx, core) })
 
 	clean := cleaner.NewCSRCleanerController(c.client.CertificatesV1().CertificateSigningRequests(), requests)
 	c.add(func(ctx context.Context) { clean.Run(ctx, 1) })
 	return nil
+}
+
+// publishRoots puts the CAs into every namespace. Kubernetes' publisher knows one text for all its life, so each change has
+// a publisher of its own.
+func (c *Controller) publishRoots(ctx context.Context, core coreinformers.Interface) {
+	for ctx.Err() == nil {
+		bundle, changed := c.CABundle.Watch()
+		publisher, err := rootcacertpublisher.NewPublisher(core.ConfigMaps(), core.Namespaces(), c.client, bundle)
+		if err != nil {
+			c.Log.WithError(err).Error("root certificates are not published")
+			return
+		}
+		running, stop := context.WithCancel(ctx)
+		var done sync.WaitGroup
+		done.Go(func() { publisher.Run(running, 1) })
+		select {
+		case <-ctx.Done():
+		case <-changed:
+		}
+		stop()
+		done.Wait()
+	}
 }
 
 func (c *Controller) addBootstrapTokens(context.Context) error {

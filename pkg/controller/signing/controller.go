@@ -14,13 +14,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	certificateslisters "k8s.io/client-go/listers/certificates/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 	clusterclient "open-cluster-management.io/api/client/cluster/clientset/versioned"
+	clusterv1 "open-cluster-management.io/api/cluster/v1"
 
+	"nave/pkg/identity"
 	"nave/pkg/log"
 	"nave/pkg/pki"
 	"nave/pkg/reconcile"
@@ -87,6 +90,10 @@ func (s *Controller) reconcile(ctx context.Context, name string) (time.Duration,
 	if err != nil {
 		return 0, s.fail(ctx, csr, "SignerValidationFailure", err.Error())
 	}
+	authority, err := s.authority()
+	if err != nil {
+		return 0, err
+	}
 	if wanted.cluster != "" {
 		mc, err := s.Clusters.ClusterV1().ManagedClusters().Get(ctx, wanted.cluster, metav1.GetOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
@@ -99,19 +106,43 @@ func (s *Controller) reconcile(ctx context.Context, name string) (time.Duration,
 			return 0, s.fail(ctx, csr, "ClusterReplaced", fmt.Sprintf("the request was made for a ManagedCluster %s that is gone", wanted.cluster))
 		}
 		wanted.life = mc.UID
+		if err := s.record(ctx, mc, wanted, authority); err != nil {
+			return 0, err
+		}
 	}
-	return 0, s.sign(ctx, csr, wanted)
+	return 0, s.sign(ctx, csr, wanted, authority)
 }
 
-func (s *Controller) sign(ctx context.Context, csr *certificatesv1.CertificateSigningRequest, wanted wanted) error {
+// authority reads the CA, which may have been replaced since the last time.
+func (s *Controller) authority() (*pki.Authority, error) {
 	text, err := os.ReadFile(s.CAFile)
 	if err != nil {
-		return fmt.Errorf("certificate authority: %w", err)
+		return nil, fmt.Errorf("certificate authority: %w", err)
 	}
 	authority, err := pki.ParseAuthority(text)
 	if err != nil {
-		return fmt.Errorf("certificate authority %s: %w", s.CAFile, err)
+		return nil, fmt.Errorf("certificate authority %s: %w", s.CAFile, err)
 	}
+	return authority, nil
+}
+
+// record notes on a cluster which CA signs for its agent, so that a CA is not dropped while agents depend on it.
+func (s *Controller) record(ctx context.Context, mc *clusterv1.ManagedCluster, wanted wanted, authority *pki.Authority) error {
+	id := pki.ID(authority.Certificate)
+	if wanted.addOn || mc.Annotations[identity.ClientCAAnnotation] == id {
+		return nil
+	}
+	body, err := reconcile.MergePatch(mc, map[string]any{"metadata": map[string]any{"annotations": map[string]any{identity.ClientCAAnnotation: id}}})
+	if err != nil {
+		return err
+	}
+	if _, err := s.Clusters.ClusterV1().ManagedClusters().Patch(ctx, mc.Name, types.MergePatchType, body, metav1.PatchOptions{}); err != nil {
+		return fmt.Errorf("managed cluster %s: %w", mc.Name, err)
+	}
+	return nil
+}
+
+func (s *Controller) sign(ctx context.Context, csr *certificatesv1.CertificateSigningRequest, wanted wanted, authority *pki.Authority) error {
 	template, err := wanted.template(s.Clock.Now(), s.Life, authority.Certificate.NotAfter)
 	if err != nil {
 		return fmt.Errorf("signing request %s: %w", csr.Name, err)

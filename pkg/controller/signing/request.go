@@ -31,6 +31,7 @@ type wanted struct {
 	usages  []certificatesv1.KeyUsage
 	seconds *int32
 	cluster string    // whose agent the certificate is for; empty if it is no agent's
+	addOn   bool      // it is for the agent of an add-on
 	renewed types.UID // of the cluster that the requester was an agent of; empty unless an agent asked
 	life    types.UID // of the cluster as it is now
 }
@@ -63,7 +64,7 @@ func parse(csr *certificatesv1.CertificateSigningRequest) (wanted, error) {
 	if agent, ok := identity.ParseAgent(x.Subject.CommonName); ok {
 		w.cluster = agent.Cluster
 	} else if agent, ok := identity.ParseAddOnAgent(x.Subject.CommonName); ok {
-		w.cluster = agent.Cluster
+		w.cluster, w.addOn = agent.Cluster, true
 	}
 	if requester, ok := identity.AgentOf(csr.Spec.Username, csr.Spec.Groups); ok && requester.Cluster == w.cluster {
 		w.renewed = types.UID(csr.Spec.UID)

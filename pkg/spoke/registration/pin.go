@@ -64,10 +64,15 @@ func checkServer(server string) error {
 	return nil
 }
 
-// checkPin is the decision: a CA in the chain has the pinned key, and the leaf is its for this host.
+// checkPin is the decision: a CA in the chain has the pinned key, and the leaf is its for this host, or that of a CA that it
+// signed: while a hub replaces its CA, tokens pin the old one or the new one.
 func checkPin(chain []*x509.Certificate, host string, t token.Token) ([]byte, error) {
 	if len(chain) == 0 || len(chain) > maxChain {
 		return nil, refusal(exitOtherHub, "the server at %s sent %d certificates instead of its own and its CA's; is it a hub of nave?", host, len(chain))
+	}
+	between := x509.NewCertPool()
+	for _, c := range chain[1:] {
+		between.AddCert(c)
 	}
 	for _, ca := range chain {
 		if !ca.IsCA || token.CAHash(ca) != t.CAHash {
@@ -75,7 +80,7 @@ func checkPin(chain []*x509.Certificate, host string, t token.Token) ([]byte, er
 		}
 		roots := x509.NewCertPool()
 		roots.AddCert(ca)
-		if _, err := chain[0].Verify(x509.VerifyOptions{Roots: roots, DNSName: host, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}); err != nil {
+		if _, err := chain[0].Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, DNSName: host, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}); err != nil {
 			return nil, refusal(exitOtherHub, "the certificate of the server at %s is not one of the hub that made this token: %w; if the address is right, start the hub with it in --advertise", host, err)
 		}
 		return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.Raw}), nil
