@@ -4,17 +4,23 @@ import (
 	"context"
 	"fmt"
 	"sync"
+
+	"github.com/sirupsen/logrus"
+
+	"nave/pkg/log"
 )
 
 // running are the requests of agents that are being served, by cluster, so that those of a cluster can be ended at once
 // when it is cut off. Watches are what matters: nothing else runs for long.
 type running struct {
+	log logrus.FieldLogger
+
 	mu       sync.Mutex
 	requests map[string]map[*context.CancelCauseFunc]struct{}
 }
 
-func newRunning() *running {
-	return &running{requests: map[string]map[*context.CancelCauseFunc]struct{}{}}
+func newRunning(logger logrus.FieldLogger) *running {
+	return &running{log: logger, requests: map[string]map[*context.CancelCauseFunc]struct{}{}}
 }
 
 // enter notes a request of a cluster's agent. Its context ends when the cluster is cut off; done has to be called when the
@@ -45,4 +51,6 @@ func (r *running) cut(cluster string) {
 	for cancel := range r.requests[cluster] {
 		(*cancel)(fmt.Errorf("managed cluster %s was cut off", cluster))
 	}
+	r.log.WithFields(logrus.Fields{log.FieldCluster: cluster, log.FieldRequests: len(r.requests[cluster])}).
+		Info("cluster was rejected or is gone; the requests of its agents end")
 }

@@ -211,7 +211,7 @@ func (s *Server) identify(generic *genericapiserver.Config, ours *api.API) error
 		return fmt.Errorf("view of managed clusters: %w", err)
 	}
 	tokens := &joinTokens{secrets: client.CoreV1(), clock: s.config.Clock}
-	agents := &agents{next: authenticators.New(tokens, generic.Authentication.Authenticator), clusters: view, running: newRunning()}
+	agents := &agents{next: authenticators.New(tokens, generic.Authentication.Authenticator), clusters: view, running: newRunning(s.config.Log)}
 	if err := view.onCutOff(agents.running.cut); err != nil {
 		return err
 	}

@@ -12,4 +12,5 @@ const (
 	FieldAddress   = "address"   // host:port or socket path
 	FieldPath      = "path"      // file or directory
 	FieldElapsed   = "elapsed"   // duration of a step
+	FieldRequests  = "requests"  // number of requests
 )

@@ -3,6 +3,7 @@ package attack
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -15,6 +16,7 @@ import (
 
 	"nave/pkg/apiserver"
 	"nave/pkg/identity"
+	"nave/pkg/settings"
 	"nave/pkg/token"
 )
 
@@ -86,6 +88,48 @@ func TestAcceptanceAfterADenial(t *testing.T) {
 	kept, err := admin.kube.CertificatesV1().CertificateSigningRequests().Get(ctx, csr.Name, metav1.GetOptions{})
 	require.NoError(t, err)
 	require.Empty(t, kept.Status.Conditions)
+}
+
+// TestSeveralRequestsOfOneCluster is clusteradm-214: a cluster that asked several times before it was accepted is settled by
+// one acceptance, and approved requests of before change nothing about it.
+func TestSeveralRequestsOfOneCluster(t *testing.T) {
+	admin, ctx := start(t)
+	listed := admin.listed(t)
+	agent := identity.Agent{Cluster: "several", Name: "agent1"}
+	_, err := listed.register(ctx, "several", nil)
+	require.NoError(t, err)
+	first, err := listed.ask(ctx, t, request{agent: agent})
+	require.NoError(t, err)
+	admin.certificate(ctx, t, first.Name)
+	admin.setAccepted(ctx, t, "several", false)
+	var names []string
+	for range 4 {
+		csr, err := listed.ask(ctx, t, request{agent: agent})
+		require.NoError(t, err)
+		names = append(names, csr.Name)
+	}
+	admin.setAccepted(ctx, t, "several", true)
+	for _, name := range names {
+		admin.certificate(ctx, t, name)
+	}
+}
+
+// TestListThatChanges takes what waits when its user is listed, with no other event.
+func TestListThatChanges(t *testing.T) {
+	admin, ctx := start(t)
+	const user = identity.BootstrapUserPrefix + "late"
+	late := admin.as(t, user, identity.BootstrapGroup)
+	_, err := late.register(ctx, "late", nil)
+	require.NoError(t, err)
+	csr, err := late.ask(ctx, t, request{agent: identity.Agent{Cluster: "late", Name: "agent1"}})
+	require.NoError(t, err)
+	require.False(t, admin.isAccepted(ctx, t, "late"))
+	hubSettings.Update(func(s settings.Hub) settings.Hub {
+		s.AutoApprovedUsers = append(slices.Clone(s.AutoApprovedUsers), user)
+		return s
+	})
+	admin.certificate(ctx, t, csr.Name)
+	require.True(t, admin.isAccepted(ctx, t, "late"))
 }
 
 // TestManyAtOnce is ocm-386: of clusters that register in the same second every one ends accepted and with a certificate.

@@ -1,16 +1,20 @@
 package attack
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 	workclient "open-cluster-management.io/api/client/work/clientset/versioned"
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
@@ -141,12 +145,7 @@ func TestAddOnOfARejectedCluster(t *testing.T) {
 	self, _ := admin.join(ctx, t, "addon-cut")
 	admin.addOn(t, "addon-cut", "cut", addonv1beta1.RegistrationConfig{Type: addonv1beta1.KubeClient, KubeClient: &addonv1beta1.KubeClientConfig{}})
 	agent := identity.AddOnAgent{Cluster: "addon-cut", AddOn: "cut", Name: "cut-agent"}
-	_, err := admin.kube.RbacV1().RoleBindings("addon-cut").Create(ctx, &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "cut"},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "view"},
-		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: agent.Groups()[0]}},
-	}, metav1.CreateOptions{})
-	require.NoError(t, err)
+	bind(ctx, t, admin, "addon-cut", "view", rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: agent.Groups()[0]})
 	r := request{key: newKey(t), labels: addOnLabels("addon-cut", "cut"), template: named(addOnSubject(agent))}
 	csr, err := self.ask(ctx, t, r)
 	require.NoError(t, err)
@@ -164,6 +163,69 @@ func TestAddOnOfARejectedCluster(t *testing.T) {
 	admin.remove(ctx, t, "addon-cut")
 	_, err = addon.kube.CoreV1().ConfigMaps("addon-cut").List(ctx, metav1.ListOptions{})
 	require.True(t, apierrors.IsUnauthorized(err), "%v", err)
+}
+
+// TestTokenOfARejectedCluster is the same for an add-on that comes with a token.
+func TestTokenOfARejectedCluster(t *testing.T) {
+	admin, ctx := start(t)
+	self, _ := admin.join(ctx, t, "token-cut")
+	agent := identity.AddOnAgent{Cluster: "token-cut", AddOn: "cut"}
+	for _, name := range []string{"cut-agent", "other"} {
+		_, err := admin.kube.CoreV1().ServiceAccounts("token-cut").Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
+		require.NoError(t, err)
+	}
+	_, err := self.kube.CoreV1().ServiceAccounts("token-cut").CreateToken(ctx, "cut-agent", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	require.True(t, apierrors.IsForbidden(err), "without a role: %v", err)
+	bind(ctx, t, admin, "token-cut", "view", rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: "token-cut", Name: "cut-agent"})
+	bind(ctx, t, admin, "token-cut", "edit", rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: identity.ClusterGroup("token-cut")})
+	var issued *authenticationv1.TokenRequest
+	require.Eventually(t, func() bool {
+		issued, err = self.kube.CoreV1().ServiceAccounts("token-cut").CreateToken(ctx, "cut-agent", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+		return err == nil
+	}, patience, tick)
+	_, err = self.kube.CoreV1().ServiceAccounts("token-cut").CreateToken(ctx, "other", &authenticationv1.TokenRequest{}, metav1.CreateOptions{})
+	require.ErrorContains(t, err, "whose names end in -agent", "whatever role it was given")
+	_, err = self.kube.CoreV1().Secrets("token-cut").List(ctx, metav1.ListOptions{})
+	require.ErrorContains(t, err, "agents of managed clusters may not list secrets")
+
+	config := rest.AnonymousClientConfig(admin.config)
+	config.BearerToken = issued.Status.Token
+	addon, err := newParty(config)
+	require.NoError(t, err)
+	watched, err := addon.kube.CoreV1().ConfigMaps("token-cut").Watch(ctx, metav1.ListOptions{})
+	require.NoError(t, err)
+	admin.setAccepted(ctx, t, "token-cut", false)
+	ended(ctx, t, watched)
+	_, err = addon.kube.CoreV1().ConfigMaps("token-cut").List(ctx, metav1.ListOptions{})
+	require.ErrorContains(t, err, "cluster token-cut is not accepted by this hub")
+	require.Equal(t, agent.ServiceAccount(), "system:serviceaccount:token-cut:cut-agent")
+}
+
+// bind gives somebody one of Kubernetes' own roles in a namespace.
+func bind(ctx context.Context, t *testing.T, admin party, namespace, role string, subject rbacv1.Subject) {
+	t.Helper()
+	_, err := admin.kube.RbacV1().RoleBindings(namespace).Create(ctx, &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "attack-" + role},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role},
+		Subjects:   []rbacv1.Subject{subject},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+}
+
+// TestRenewalRightForAnotherCluster is S6: the right to renew is asked for with the cluster's name.
+func TestRenewalRightForAnotherCluster(t *testing.T) {
+	admin, ctx := start(t)
+	_, agent := admin.join(ctx, t, "renewer")
+	admin.accepted(ctx, t, "renewer0")
+	for cluster, want := range map[string]bool{"renewer": true, "renewer0": false} {
+		review, err := admin.kube.AuthorizationV1().SubjectAccessReviews().Create(ctx, &authorizationv1.SubjectAccessReview{
+			Spec: authorizationv1.SubjectAccessReviewSpec{User: agent.User(), Groups: agent.Groups(), ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Group: "register.open-cluster-management.io", Resource: "managedclusters", Subresource: "clientcertificates", Verb: "renew", Name: cluster,
+			}},
+		}, metav1.CreateOptions{})
+		require.NoError(t, err)
+		require.Equal(t, want, review.Status.Allowed, "%s: %s", cluster, review.Status.Reason)
+	}
 }
 
 // TestAcceptanceWithoutTheRight accepts, rejects and names clusters as somebody who may write them and no more (S9, S10).

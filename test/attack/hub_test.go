@@ -76,6 +76,12 @@ func newParty(config *rest.Config) (party, error) {
 // running is the one hub that the tests of this package share: each works on clusters of its own names.
 var running = sync.OnceValues(startHub)
 
+// hubSettings are what the hub's tests may set while it runs.
+var hubSettings = live.New(settings.Hub{
+	Features:          settings.Features{feature.ManagedClusterAutoApproval: true},
+	AutoApprovedUsers: []string{listedUser},
+})
+
 // stopHub ends it; it is set once the hub runs.
 var stopHub = func() error { return nil }
 
@@ -86,10 +92,7 @@ func startHub() (party, error) {
 	}
 	logger := logrus.New()
 	logger.SetLevel(logrus.ErrorLevel)
-	h, err := hub.New(hub.Config{DataDir: dir, Listen: "127.0.0.1:0", Log: logger, Settings: live.New(settings.Hub{
-		Features:          settings.Features{feature.ManagedClusterAutoApproval: true},
-		AutoApprovedUsers: []string{listedUser},
-	})})
+	h, err := hub.New(hub.Config{DataDir: dir, Listen: "127.0.0.1:0", Log: logger, Settings: hubSettings})
 	if err != nil {
 		return party{}, err
 	}

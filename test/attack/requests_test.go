@@ -99,6 +99,7 @@ func TestForgedRenewal(t *testing.T) {
 		{"signing usage", request{agent: agent, usages: []certificatesv1.KeyUsage{certificatesv1.UsageCertSign, certificatesv1.UsageClientAuth}}, `usage "cert sign"`},
 		{"kubelet's signer", request{agent: agent, signer: certificatesv1.KubeAPIServerClientKubeletSignerName}, "is not that of agents"},
 		{"a signer of its own choice", request{agent: agent, signer: "example.com/any"}, "is not that of agents"},
+		{"the signer that trusts what a request says about its user", request{agent: agent, signer: "open-cluster-management.io/grpc"}, "is not that of agents"},
 		{"weak key", request{agent: agent, key: weak}, "RSA key has 1024 bits, which is not from 2048 to 8192"},
 		{"life of seconds", request{agent: agent, seconds: &seconds}, "may not specify a duration less than 600 seconds"},
 	} {
