@@ -22,6 +22,8 @@ const (
 
 	// RSA keys below this are weak, and above that take long to check.
 	minRSABits, maxRSABits = 2048, 8192
+	// minCurveBits is the smallest curve that TLS still uses.
+	minCurveBits = 256
 
 	authenticatedGroup = "system:authenticated"
 )
@@ -147,7 +149,12 @@ func (r Request) decode() (*x509.CertificateRequest, error) {
 
 func checkKey(key any) error {
 	switch key := key.(type) {
-	case *ecdsa.PublicKey, ed25519.PublicKey:
+	case ed25519.PublicKey:
+		return nil
+	case *ecdsa.PublicKey:
+		if bits := key.Params().BitSize; bits < minCurveBits {
+			return fmt.Errorf("ECDSA key has %d bits, fewer than %d", bits, minCurveBits)
+		}
 		return nil
 	case *rsa.PublicKey:
 		if bits := key.N.BitLen(); bits < minRSABits || bits > maxRSABits {

@@ -114,6 +114,28 @@ func TestSeveralRequestsOfOneCluster(t *testing.T) {
 	}
 }
 
+// TestRestartsBeforeAcceptance is an agent that asks anew at each start; the request of the last one is still there when it
+// is accepted.
+func TestRestartsBeforeAcceptance(t *testing.T) {
+	admin, ctx := start(t)
+	bootstrap := admin.bootstrap(t)
+	_, err := bootstrap.register(ctx, "restarting", nil)
+	require.NoError(t, err)
+	requests := bootstrap.kube.CertificatesV1().CertificateSigningRequests()
+	var last string
+	for range 25 {
+		csr, err := bootstrap.ask(ctx, t, request{agent: identity.Agent{Cluster: "restarting", Name: "agent1"}})
+		require.NoError(t, err)
+		last = csr.Name
+		require.Eventually(t, func() bool {
+			list, err := requests.List(ctx, metav1.ListOptions{LabelSelector: identity.ClusterNameLabel + "=restarting"})
+			return err == nil && len(list.Items) <= 5
+		}, patience, tick, "the oldest are removed")
+	}
+	_, err = requests.Get(ctx, last, metav1.GetOptions{})
+	require.NoError(t, err)
+}
+
 // TestListThatChanges takes what waits when its user is listed, with no other event.
 func TestListThatChanges(t *testing.T) {
 	admin, ctx := start(t)

@@ -7,6 +7,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/asn1"
 	"encoding/json"
+	"fmt"
 	"net"
 	"strings"
 	"testing"
@@ -241,7 +242,7 @@ func TestHaltingAnotherClustersRotation(t *testing.T) {
 	var refused error
 	made := 0
 	for refused == nil && made < 20 {
-		if _, refused = attacker.ask(ctx, t, request{agent: agent}); refused == nil {
+		if _, refused = attacker.ask(ctx, t, request{agent: identity.Agent{Cluster: "halted", Name: fmt.Sprintf("agent-%d", made)}}); refused == nil {
 			made++
 		}
 	}

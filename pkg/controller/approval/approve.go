@@ -48,7 +48,10 @@ func (a *Controller) reconcileRequest(ctx context.Context, name string) (time.Du
 			return 0, err
 		}
 	}
-	return 0, a.approveListed(ctx, csr, r)
+	if approved, err := a.approveListed(ctx, csr, r); approved || err != nil {
+		return 0, err
+	}
+	return 0, a.supersede(ctx, csr, r)
 }
 
 // renew approves the request of an agent that may renew.
@@ -116,17 +119,18 @@ func (a *Controller) admit(ctx context.Context, csr *certificatesv1.CertificateS
 	return true, a.approve(ctx, csr, r.agent.Cluster, messageAgent)
 }
 
-// approveListed approves the request of a listed user for a cluster that a listed user made and nobody denied.
-func (a *Controller) approveListed(ctx context.Context, csr *certificatesv1.CertificateSigningRequest, r request) error {
+// approveListed approves the request of a listed user for a cluster that a listed user made and nobody denied; it tells
+// whether that is so.
+func (a *Controller) approveListed(ctx context.Context, csr *certificatesv1.CertificateSigningRequest, r request) (bool, error) {
 	s := a.Settings.Get()
 	if !listed(s, csr.Spec.Username) {
-		return nil
+		return false, nil
 	}
 	mc, err := a.accepted(r.agent.Cluster)
 	if err != nil || mc == nil || !listed(s, mc.Annotations[identity.CreatedByAnnotation]) {
-		return err
+		return false, err
 	}
-	return a.approve(ctx, csr, r.agent.Cluster, messageAgent)
+	return true, a.approve(ctx, csr, r.agent.Cluster, messageAgent)
 }
 
 // approveAddOn approves what an agent asks for an add-on of its cluster that is registered to come with a certificate of

@@ -159,6 +159,25 @@ func TestJoinTokens(t *testing.T) {
 	}
 }
 
+func TestSuperseded(t *testing.T) {
+	all := func(versions ...string) (all []*certificatesv1.CertificateSigningRequest) {
+		for _, v := range versions {
+			all = append(all, &certificatesv1.CertificateSigningRequest{ObjectMeta: metav1.ObjectMeta{ResourceVersion: v}})
+		}
+		return all
+	}
+	for _, test := range []struct {
+		name            string
+		alike, expected []*certificatesv1.CertificateSigningRequest
+	}{
+		{"none", nil, nil},
+		{"few", all("9", "10", "11"), nil},
+		{"many", all("101", "9", "100", "12", "10", "11", "99"), all("9", "10")},
+	} {
+		t.Run(test.name, func(t *testing.T) { require.Equal(t, test.expected, superseded(test.alike)) })
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add([]byte("-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n-----END CERTIFICATE REQUEST-----\n"), "cluster1")
 	f.Fuzz(func(t *testing.T, request []byte, label string) {
