@@ -2,9 +2,11 @@ package agent
 
 import (
 	"context"
+	"path/filepath"
 
 	"nave/pkg/footprint"
 	"nave/pkg/log"
+	"nave/pkg/spoke/addon"
 	"nave/pkg/spoke/clusterstatus"
 	"nave/pkg/spoke/heartbeat"
 	"nave/pkg/spoke/work"
@@ -46,11 +48,42 @@ func (s *session) loops() ([]loop, error) {
 	if err != nil {
 		return nil, err
 	}
-	return []loop{
+	addons, err := s.addonLoops()
+	if err != nil {
+		return nil, err
+	}
+	return append([]loop{
 		{"own cluster", func(ctx context.Context) error { s.own.Start(ctx.Done()); <-ctx.Done(); s.own.Shutdown(); return nil }},
 		{"registration", func(ctx context.Context) error { return s.registration.Keep(ctx, s.uplink, s.credentials) }},
 		{"heartbeat", beat.Run},
 		{"status", status.Run},
 		{"work", works.Run},
+	}, addons...), nil
+}
+
+// addonLoops are what is done for the add-ons on the cluster.
+func (s *session) addonLoops() ([]loop, error) {
+	config := addon.Config{
+		Log: s.config.Log.WithField(log.FieldComponent, "addon"), Agent: s.credentials.Agent, Server: s.credentials.Server, CA: s.credentials.CA,
+		Hub: s.kube, AddOns: s.addons, Spoke: s.Agent.kube, KeyDir: filepath.Join(s.dir, "addons"), Settings: s.settings, Clock: s.config.Clock,
+		Informer: s.ownAddOns.Addon().V1beta1().ManagedClusterAddOns(), Clusters: s.own.Cluster().V1().ManagedClusters(),
+	}
+	registrar, err := addon.NewRegistrar(config)
+	if err != nil {
+		return nil, err
+	}
+	leases, err := addon.NewLeases(config)
+	if err != nil {
+		return nil, err
+	}
+	return []loop{
+		{"own add-ons", func(ctx context.Context) error {
+			s.ownAddOns.Start(ctx.Done())
+			<-ctx.Done()
+			s.ownAddOns.Shutdown()
+			return nil
+		}},
+		{"add-on registration", registrar.Run},
+		{"add-on leases", leases.Run},
 	}, nil
 }

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	addonclient "open-cluster-management.io/api/client/addon/clientset/versioned"
+	addoninformers "open-cluster-management.io/api/client/addon/informers/externalversions"
 	clusterclient "open-cluster-management.io/api/client/cluster/clientset/versioned"
 	clusterinformers "open-cluster-management.io/api/client/cluster/informers/externalversions"
 
@@ -28,7 +30,9 @@ type session struct {
 	hub         *rest.Config // for any client of the hub; all share the uplink
 	kube        *kubernetes.Clientset
 	clusters    *clusterclient.Clientset
+	addons      *addonclient.Clientset
 	own         clusterinformers.SharedInformerFactory // of the agent's own ManagedCluster alone
+	ownAddOns   addoninformers.SharedInformerFactory   // of the add-ons of the agent's own cluster
 }
 
 // sessions runs one session after the other until ctx ends, or there is an error that neither time nor anybody can mend.
@@ -62,15 +66,17 @@ func (a *Agent) newSession(credentials registration.Credentials) (*session, erro
 		return nil, fmt.Errorf("hub %s: %w", credentials.Server, err)
 	}
 	s := &session{Agent: a, credentials: credentials, uplink: up, hub: up.Client(userAgent())}
-	var errs [2]error
+	var errs [3]error
 	s.kube, errs[0] = kubernetes.NewForConfig(s.hub)
 	s.clusters, errs[1] = clusterclient.NewForConfig(s.hub)
+	s.addons, errs[2] = addonclient.NewForConfig(s.hub)
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, fmt.Errorf("client of hub %s: %w", credentials.Server, err)
 	}
 	s.own = clusterinformers.NewSharedInformerFactoryWithOptions(s.clusters, 0, clusterinformers.WithTweakListOptions(func(o *metav1.ListOptions) {
 		o.FieldSelector = fields.OneTermEqualSelector("metadata.name", a.config.ClusterName).String()
 	}))
+	s.ownAddOns = addoninformers.NewSharedInformerFactoryWithOptions(s.addons, 0, addoninformers.WithNamespace(a.config.ClusterName))
 	return s, nil
 }
 

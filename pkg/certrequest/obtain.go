@@ -35,7 +35,7 @@ const (
 )
 
 // ErrDenied says that a person refused the request. Another one is made once it is gone.
-var ErrDenied = errors.New("was denied on the hub; to let the cluster in after all, remove the request there, or wait an hour until it is cleaned up")
+var ErrDenied = errors.New("was denied on the hub; to change that, remove the request there, or wait an hour until it is cleaned up")
 
 // Request is a certificate that is wanted.
 type Request struct {
@@ -49,6 +49,17 @@ type Request struct {
 	Usages     []certificatesv1.KeyUsage
 	Lifetime   time.Duration // zero leaves it to the hub
 	Key        crypto.Signer
+
+	Requester  string // who asks; with MaxPending
+	MaxPending int    // undecided requests of Requester with the same labels beyond which no more are made; 0 is no limit
+}
+
+// ErrTooMany says that nobody decides about the requests that are there already, so that no more are made.
+var ErrTooMany = errors.New("too many signing requests wait on the hub already; approve or delete them there")
+
+// ClientUsages are the usages of certificates with which a client logs on.
+func ClientUsages() []certificatesv1.KeyUsage {
+	return []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageKeyEncipherment, certificatesv1.UsageClientAuth}
 }
 
 // ForAgent is the request of a klusterlet agent.
@@ -58,7 +69,7 @@ func ForAgent(agent identity.Agent) Request {
 		Labels:     map[string]string{identity.ClusterNameLabel: agent.Cluster},
 		Signer:     certificatesv1.KubeAPIServerClientSignerName,
 		Subject:    pkix.Name{CommonName: agent.User(), Organization: agent.Groups()},
-		Usages:     []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageKeyEncipherment, certificatesv1.UsageClientAuth},
+		Usages:     ClientUsages(),
 	}
 }
 
@@ -100,16 +111,23 @@ func (r Request) object(text []byte) *certificatesv1.CertificateSigningRequest {
 	return csr
 }
 
-// pending finds a request of ours on the hub.
+// pending finds a request of ours on the hub. Without one it fails if there are too many like it.
 func (r Request) pending(ctx context.Context) (*certificatesv1.CertificateSigningRequest, error) {
 	list, err := r.Client.List(ctx, metav1.ListOptions{LabelSelector: labels.Set(r.Labels).String()})
 	if err != nil {
 		return nil, fmt.Errorf("list signing requests for %s: %w", r.Subject.CommonName, err)
 	}
+	waiting := 0
 	for i := range list.Items {
 		if r.made(&list.Items[i]) {
 			return &list.Items[i], nil
 		}
+		if list.Items[i].Spec.Username == r.Requester && len(list.Items[i].Status.Conditions) == 0 {
+			waiting++
+		}
+	}
+	if r.MaxPending > 0 && waiting >= r.MaxPending {
+		return nil, ErrTooMany
 	}
 	return nil, nil
 }

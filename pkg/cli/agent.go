@@ -60,6 +60,7 @@ func (g *global) agentCommand() *cobra.Command {
 	cmd.Flags().StringVar(&tokenFile, "token-file", "", "file that holds the join token")
 	cmd.Flags().StringVar(&c.ClusterName, "cluster-name", hostClusterName(), "name of the cluster on the hub")
 	cmd.Flags().StringVar(&c.Kubeconfig, "kubeconfig", "", "access to the cluster; in-cluster, k3s's and ~/.kube/config are found by themselves")
+	addAddOnSettings(cmd.Flags(), &c.Settings)
 	cmd.Flags().String("config", "", "YAML file with flags as keys")
 	g.refuseForeign(cmd, hubFlags())
 	return cmd
