@@ -9,6 +9,7 @@ import (
 	"nave/pkg/spoke/addon"
 	"nave/pkg/spoke/clusterstatus"
 	"nave/pkg/spoke/heartbeat"
+	"nave/pkg/spoke/managednamespace"
 	"nave/pkg/spoke/work"
 )
 
@@ -48,6 +49,13 @@ func (s *session) loops() ([]loop, error) {
 	if err != nil {
 		return nil, err
 	}
+	namespaces, err := managednamespace.New(managednamespace.Config{
+		Log: s.config.Log.WithField(log.FieldComponent, "namespaces"), Cluster: s.config.ClusterName, Server: s.credentials.Server,
+		Hub: s.clusters, Clusters: self, Spoke: s.Agent.kube,
+	})
+	if err != nil {
+		return nil, err
+	}
 	addons, err := s.addonLoops()
 	if err != nil {
 		return nil, err
@@ -58,6 +66,7 @@ func (s *session) loops() ([]loop, error) {
 		{"heartbeat", beat.Run},
 		{"status", status.Run},
 		{"work", works.Run},
+		{"managed namespaces", namespaces.Run},
 	}, addons...), nil
 }
 
