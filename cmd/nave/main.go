@@ -7,6 +7,8 @@ import (
 	"os/signal"
 	"syscall"
 
+	"golang.org/x/term"
+
 	"nave/pkg/cli"
 )
 
@@ -17,5 +19,9 @@ func run() int {
 	defer stop()
 	// A second signal ends the process at once, whatever the first one is still waiting for.
 	context.AfterFunc(ctx, stop)
-	return cli.Run(ctx, os.Args[1:], cli.Streams{Out: os.Stdout, Err: os.Stderr, Lookup: os.LookupEnv})
+	streams := cli.Streams{Out: os.Stdout, Err: os.Stderr, Lookup: os.LookupEnv}
+	if term.IsTerminal(int(os.Stdin.Fd())) {
+		streams.In = os.Stdin
+	}
+	return cli.Run(ctx, os.Args[1:], streams)
 }

@@ -12,7 +12,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
+	addonclient "open-cluster-management.io/api/client/addon/clientset/versioned"
 	clusterclient "open-cluster-management.io/api/client/cluster/clientset/versioned"
+	workclient "open-cluster-management.io/api/client/work/clientset/versioned"
 
 	"nave/pkg/hub"
 )
@@ -40,6 +42,8 @@ type clients struct {
 	config   *rest.Config
 	kube     *kubernetes.Clientset
 	clusters *clusterclient.Clientset
+	works    *workclient.Clientset
+	addons   *addonclient.Clientset
 }
 
 func (a *access) connect() (*clients, error) {
@@ -54,10 +58,13 @@ func (a *access) connect() (*clients, error) {
 	if err != nil {
 		return nil, fmt.Errorf("kubeconfig %s cannot be used: %w", file, err)
 	}
+	config.QPS = -1 // a person waits, and the hub's own priority and fairness is the limit
 	c := &clients{config: config}
-	var errs [2]error
+	var errs [4]error
 	c.kube, errs[0] = kubernetes.NewForConfig(config)
 	c.clusters, errs[1] = clusterclient.NewForConfig(config)
+	c.works, errs[2] = workclient.NewForConfig(config)
+	c.addons, errs[3] = addonclient.NewForConfig(config)
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, fmt.Errorf("kubeconfig %s cannot be used: %w", file, err)
 	}

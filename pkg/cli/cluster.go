@@ -19,17 +19,9 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/duration"
-	"k8s.io/apimachinery/pkg/util/wait"
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
 
 	"nave/pkg/identity"
-)
-
-const (
-	// removeTimeout is how long a removal waits for a live agent to clean up.
-	removeTimeout = 2 * time.Minute
-	// removePoll is how often it looks.
-	removePoll = 200 * time.Millisecond
 )
 
 func (g *global) clusterCommand() *cobra.Command {
@@ -115,20 +107,29 @@ func (g *global) forEach(use, short string, do func(ctx context.Context, hub *cl
 			if err != nil {
 				return err
 			}
-			var failed []string
+			var failed []error
 			for _, name := range names {
 				if err := do(cmd.Context(), hub, name); err != nil {
-					failed = append(failed, err.Error())
+					failed = append(failed, err)
 				}
 			}
-			if len(failed) > 0 {
-				return errors.New(strings.Join(failed, "; "))
-			}
-			return nil
+			return oneLine(failed)
 		},
 	}
 	a.addFlags(cmd.Flags())
 	return cmd
+}
+
+// oneLine joins errors; a single one keeps what it is.
+func oneLine(errs []error) error {
+	if len(errs) <= 1 {
+		return errors.Join(errs...)
+	}
+	var texts []string
+	for _, err := range errs {
+		texts = append(texts, err.Error())
+	}
+	return errors.New(strings.Join(texts, "; "))
 }
 
 func (g *global) clusterAccept() *cobra.Command {
@@ -153,19 +154,6 @@ func (g *global) clusterReject() *cobra.Command {
 		fmt.Fprintf(g.streams.Out, "cluster %s is rejected\n", name)
 		return nil
 	})
-}
-
-func (g *global) clusterRemove() *cobra.Command {
-	timeout := removeTimeout
-	cmd := g.forEach("remove", "Remove clusters: what their works applied is cleaned up by their agents first", func(ctx context.Context, hub *clients, name string) error {
-		if err := hub.remove(ctx, name, timeout); err != nil {
-			return err
-		}
-		fmt.Fprintf(g.streams.Out, "cluster %s is removed\n", name)
-		return nil
-	})
-	cmd.Flags().DurationVar(&timeout, "timeout", removeTimeout, "how long to wait for the clean-up")
-	return cmd
 }
 
 func (c *clients) notFound(name string) error {
@@ -215,36 +203,4 @@ func fromBootstrap(csr *certificatesv1.CertificateSigningRequest) bool {
 		return slices.Contains(csr.Spec.Groups, identity.BootstrapGroup)
 	}
 	return csr.Spec.Username == account
-}
-
-func (c *clients) remove(ctx context.Context, name string, timeout time.Duration) error {
-	clusters := c.clusters.ClusterV1().ManagedClusters()
-	err := clusters.Delete(ctx, name, metav1.DeleteOptions{})
-	if apierrors.IsNotFound(err) {
-		return c.notFound(name)
-	}
-	if err != nil {
-		return fmt.Errorf("remove cluster %s: %w", name, err)
-	}
-	var left string
-	err = wait.PollUntilContextTimeout(ctx, removePoll, timeout, true, func(ctx context.Context) (bool, error) {
-		mc, err := clusters.Get(ctx, name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return true, nil
-		}
-		if err != nil {
-			return false, err
-		}
-		if deleting := meta.FindStatusCondition(mc.Status.Conditions, "Deleting"); deleting != nil {
-			left = ": " + deleting.Message
-		}
-		return false, nil
-	})
-	if wait.Interrupted(err) {
-		return fmt.Errorf("cluster %s is still leaving after %s%s; is its agent running?", name, timeout, left)
-	}
-	if err != nil {
-		return fmt.Errorf("remove cluster %s: %w", name, err)
-	}
-	return nil
 }

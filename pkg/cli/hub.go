@@ -3,9 +3,12 @@ package cli
 import (
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
+	"open-cluster-management.io/api/feature"
 
 	"nave/pkg/hub"
+	"nave/pkg/live"
 	"nave/pkg/log"
+	"nave/pkg/settings"
 )
 
 // agentFlags and hubFlags tell a key of the wrong mode apart from a misspelt one.
@@ -14,11 +17,13 @@ func agentFlags() map[string]string {
 }
 
 func hubFlags() map[string]string {
-	return map[string]string{"listen": "nave hub", "advertise": "nave hub"}
+	return map[string]string{"listen": "nave hub", "advertise": "nave hub", "auto-approved-users": "nave hub", "labels": "nave hub", "removal-timeout": "nave hub"}
 }
 
 func (g *global) hubCommand() *cobra.Command {
 	var c hub.Config
+	var set settings.Hub
+	gates := boolMap{}
 	cmd := &cobra.Command{
 		Use:   "hub",
 		Short: "Run the hub: database, API server and controllers in this process",
@@ -32,6 +37,11 @@ func (g *global) hubCommand() *cobra.Command {
 				return err
 			}
 			c.Log = logger
+			if set.Features, err = featureGates(gates, feature.DefaultHubRegistrationFeatureGates, feature.DefaultHubWorkFeatureGates,
+				feature.DefaultHubPlacementFeatureGates, feature.DefaultHubAddonManagerFeatureGates); err != nil {
+				return err
+			}
+			c.Settings = live.New(set)
 			h, err := hub.New(c)
 			if err != nil {
 				return err
@@ -44,6 +54,12 @@ func (g *global) hubCommand() *cobra.Command {
 	addDataDir(cmd.Flags(), &c.DataDir)
 	cmd.Flags().StringVar(&c.Listen, "listen", ":7443", "address and port to serve on")
 	cmd.Flags().StringSliceVar(&c.Advertise, "advertise", nil, "addresses and names that clusters reach this hub by, best first")
+	cmd.Flags().Var(gates, "feature-gates", "feature gates of Open Cluster Management to switch on or off")
+	cmd.Flags().StringSliceVar(&set.AutoApprovedUsers, "auto-approved-users", nil,
+		"users whose clusters are accepted without a person, while the gate ManagedClusterAutoApproval is on")
+	cmd.Flags().StringToStringVar(&set.Labels, "labels", nil, "labels on every object that is made for a cluster")
+	cmd.Flags().DurationVar(&set.RemovalTimeout, "removal-timeout", 0,
+		"how long a cluster that is being removed waits for an agent that does not answer, before it goes without; 0 is for ever")
 	cmd.Flags().String("config", "", "YAML file with flags as keys")
 	g.refuseForeign(cmd, agentFlags())
 	return cmd

@@ -26,6 +26,7 @@ const (
 // Streams are where a command reads and writes; and where it looks for variables.
 type Streams struct {
 	Out, Err io.Writer
+	In       io.Reader // of a person at a terminal; nil if there is none
 	Lookup   func(variable string) (string, bool)
 }
 

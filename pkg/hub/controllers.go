@@ -27,6 +27,7 @@ import (
 	"nave/pkg/controller/bootstrap"
 	"nave/pkg/controller/cleanup"
 	"nave/pkg/controller/clusterset"
+	"nave/pkg/controller/featurelabel"
 	"nave/pkg/controller/kube"
 	"nave/pkg/controller/signing"
 	"nave/pkg/log"
@@ -162,7 +163,7 @@ func (c *controlling) build(s *clients, record recorder) (map[string]runner, err
 	})
 	add("signing", r, err)
 	r, err = acceptance.New(acceptance.Config{
-		Log: c.logger("acceptance"), Kube: s.kube, Clusters: s.clusters, Events: record,
+		Log: c.logger("acceptance"), Kube: s.kube, Clusters: s.clusters, Settings: c.hub.config.Settings, Events: record,
 		KubeInformers: s.kubeInformers, ClusterInformers: s.clusterInformers, WorkInformers: s.workInformers,
 	})
 	add("acceptance", r, err)
@@ -177,12 +178,19 @@ func (c *controlling) build(s *clients, record recorder) (map[string]runner, err
 	})
 	add("availability", r, err)
 	r, err = cleanup.New(cleanup.Config{
-		Log: c.logger("cleanup"), Clusters: s.clusters, Addons: s.addons, Works: s.works,
-		ClusterInformers: s.clusterInformers, AddonInformers: s.addonInformers, WorkInformers: s.workInformers,
+		Log: c.logger("cleanup"), Kube: s.kube, Clusters: s.clusters, Addons: s.addons, Works: s.works,
+		Settings: c.hub.config.Settings, Clock: c.hub.config.Clock, Events: record,
+		KubeInformers: s.kubeInformers, ClusterInformers: s.clusterInformers, AddonInformers: s.addonInformers, WorkInformers: s.workInformers,
 	})
 	add("cleanup", r, err)
-	r, err = clusterset.New(clusterset.Config{Log: c.logger("clusterset"), Clusters: s.clusters, ClusterInformers: s.clusterInformers})
+	r, err = clusterset.New(clusterset.Config{
+		Log: c.logger("clusterset"), Clusters: s.clusters, Settings: c.hub.config.Settings, Events: record, ClusterInformers: s.clusterInformers,
+	})
 	add("clusterset", r, err)
+	r, err = featurelabel.New(featurelabel.Config{
+		Log: c.logger("featurelabel"), Clusters: s.clusters, ClusterInformers: s.clusterInformers, AddonInformers: s.addonInformers,
+	})
+	add("featurelabel", r, err)
 	r, err = addontoken.New(addontoken.Config{
 		Log: c.logger("addontoken"), Kube: s.kube, Addons: s.addons, Settings: c.hub.config.Settings,
 		KubeInformers: s.kubeInformers, AddonInformers: s.addonInformers,

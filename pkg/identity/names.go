@@ -39,6 +39,9 @@ const (
 	// CreatedByAnnotation names the user that made a ManagedCluster. Only admission writes it.
 	CreatedByAnnotation = "nave.dev/created-by"
 
+	// ForceRemovalAnnotation, set to "true" on a ManagedCluster that is being deleted, lets it go without its agent.
+	ForceRemovalAnnotation = "nave.dev/force-removal"
+
 	// ClientCAAnnotation names, on a ManagedCluster, the CA that signed its agent's certificate.
 	ClientCAAnnotation = "nave.dev/client-ca"
 

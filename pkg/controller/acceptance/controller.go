@@ -20,7 +20,9 @@ import (
 	worklisters "open-cluster-management.io/api/client/work/listers/work/v1"
 
 	"nave/pkg/identity"
+	"nave/pkg/live"
 	"nave/pkg/reconcile"
+	"nave/pkg/settings"
 )
 
 // workers handle different clusters side by side; each cluster costs some ten requests once.
@@ -34,6 +36,7 @@ type Config struct {
 	KubeInformers    informers.SharedInformerFactory
 	ClusterInformers clusterinformers.SharedInformerFactory
 	WorkInformers    workinformers.SharedInformerFactory
+	Settings         *live.Value[settings.Hub]
 	Events           Recorder
 }
 

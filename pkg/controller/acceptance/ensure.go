@@ -47,6 +47,28 @@ func ensure[T metav1.Object](ctx context.Context, c client[T], wanted, current T
 	return err
 }
 
+// replace makes an object anew of which something differs that cannot be changed, such as a binding's role: somebody else's
+// of the same name, or one of an earlier version.
+func replace[T metav1.Object](ctx context.Context, c client[T], wanted, current T) error {
+	if len(current.GetFinalizers()) > 0 {
+		current.SetFinalizers(nil)
+		var err error
+		if current, err = c.Update(ctx, current, metav1.UpdateOptions{}); err != nil {
+			return err
+		}
+	}
+	uid := current.GetUID()
+	err := c.Delete(ctx, current.GetName(), metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &uid}})
+	if err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	_, err = c.Create(ctx, wanted, metav1.CreateOptions{})
+	if apierrors.IsAlreadyExists(err) {
+		return nil // somebody was faster; the event of it calls again
+	}
+	return err
+}
+
 // remove deletes an object that the cache has and that is not being deleted yet.
 func remove[T metav1.Object](ctx context.Context, c client[T], name string, current T, found error) error {
 	if apierrors.IsNotFound(found) {
@@ -62,6 +84,17 @@ func remove[T metav1.Object](ctx context.Context, c client[T], name string, curr
 		return err
 	}
 	return nil
+}
+
+// labelled adds the labels that the hub's settings ask for. Those that say whose an object is always win.
+func labelled[T metav1.Object](c *Controller, o T) T {
+	labels := maps.Clone(c.Settings.Get().Labels)
+	if labels == nil {
+		labels = map[string]string{}
+	}
+	maps.Copy(labels, o.GetLabels())
+	o.SetLabels(labels)
+	return o
 }
 
 func mergeLabels(current, wanted metav1.Object) bool {
@@ -90,7 +123,7 @@ func mergeFinalizers(current, wanted metav1.Object) bool {
 
 func (c *Controller) ensureNamespace(ctx context.Context, cluster string) error {
 	current, found := c.namespaces.Get(cluster)
-	err := ensure(ctx, c.Kube.CoreV1().Namespaces(), namespaceOf(cluster), current.DeepCopy(), found, func(current, wanted *corev1.Namespace) bool {
+	err := ensure(ctx, c.Kube.CoreV1().Namespaces(), labelled(c, namespaceOf(cluster)), current.DeepCopy(), found, func(current, wanted *corev1.Namespace) bool {
 		return mergeLabels(current, wanted)
 	})
 	return about(err, "namespace %s", cluster)
@@ -98,6 +131,7 @@ func (c *Controller) ensureNamespace(ctx context.Context, cluster string) error 
 
 func (c *Controller) ensureClusterRole(ctx context.Context, role *rbacv1.ClusterRole) error {
 	current, found := c.clusterRoles.Get(role.Name)
+	role = labelled(c, role)
 	err := ensure(ctx, c.Kube.RbacV1().ClusterRoles(), role, current.DeepCopy(), found, func(current, wanted *rbacv1.ClusterRole) bool {
 		changed := mergeLabels(current, wanted)
 		if !equality.Semantic.DeepEqual(current.Rules, wanted.Rules) {
@@ -110,6 +144,11 @@ func (c *Controller) ensureClusterRole(ctx context.Context, role *rbacv1.Cluster
 
 func (c *Controller) ensureClusterRoleBinding(ctx context.Context, binding *rbacv1.ClusterRoleBinding) error {
 	current, found := c.clusterRoleBindings.Get(binding.Name)
+	binding = labelled(c, binding)
+	if found == nil && current.RoleRef != binding.RoleRef {
+		err := replace(ctx, c.Kube.RbacV1().ClusterRoleBindings(), binding, current.DeepCopy())
+		return about(err, "cluster role binding %s", binding.Name)
+	}
 	err := ensure(ctx, c.Kube.RbacV1().ClusterRoleBindings(), binding, current.DeepCopy(), found, func(current, wanted *rbacv1.ClusterRoleBinding) bool {
 		changed := mergeLabels(current, wanted)
 		if !equality.Semantic.DeepEqual(current.Subjects, wanted.Subjects) {
@@ -122,6 +161,11 @@ func (c *Controller) ensureClusterRoleBinding(ctx context.Context, binding *rbac
 
 func (c *Controller) ensureRoleBinding(ctx context.Context, binding *rbacv1.RoleBinding) error {
 	current, found := c.roleBindings.RoleBindings(binding.Namespace).Get(binding.Name)
+	binding = labelled(c, binding)
+	if found == nil && current.RoleRef != binding.RoleRef {
+		err := replace(ctx, c.Kube.RbacV1().RoleBindings(binding.Namespace), binding, current.DeepCopy())
+		return about(err, "role binding %s/%s", binding.Namespace, binding.Name)
+	}
 	err := ensure(ctx, c.Kube.RbacV1().RoleBindings(binding.Namespace), binding, current.DeepCopy(), found, func(current, wanted *rbacv1.RoleBinding) bool {
 		labels, finalizers := mergeLabels(current, wanted), mergeFinalizers(current, wanted)
 		changed := labels || finalizers

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -22,8 +23,11 @@ import (
 	setlisters "open-cluster-management.io/api/client/cluster/listers/cluster/v1beta2"
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
 	clusterv1beta2 "open-cluster-management.io/api/cluster/v1beta2"
+	"open-cluster-management.io/api/feature"
 
+	"nave/pkg/live"
 	"nave/pkg/reconcile"
+	"nave/pkg/settings"
 )
 
 const (
@@ -50,13 +54,21 @@ type Config struct {
 	Log              logrus.FieldLogger
 	Clusters         clusterclient.Interface
 	ClusterInformers clusterinformers.SharedInformerFactory
+	Settings         *live.Value[settings.Hub]
+	Events           Recorder
+}
+
+// Recorder writes an event about a cluster into its namespace.
+type Recorder interface {
+	Cluster(name, kind, reason, message string)
 }
 
 // Controller keeps sets and bindings.
 type Controller struct {
 	Config
-	sets     *reconcile.Loop
-	bindings *reconcile.Loop
+	sets       *reconcile.Loop
+	bindings   *reconcile.Loop
+	namespaces *reconcile.Loop // keys are clusters
 
 	clusterLister clusterlisters.ManagedClusterLister
 	setLister     setlisters.ManagedClusterSetLister
@@ -75,12 +87,13 @@ func New(c Config) (*Controller, error) {
 	}
 	a.sets = reconcile.New("clusterset", c.Log, workers, a.reconcileSet)
 	a.bindings = reconcile.New("clustersetbinding", c.Log, workers, a.reconcileBinding)
+	a.namespaces = reconcile.New("managednamespaces", c.Log, workers, a.reconcileNamespaces)
 	for informer, handler := range map[cache.SharedIndexInformer]cache.ResourceEventHandlerFuncs{
 		informers.V1().ManagedClusters().Informer(): {
 			AddFunc: func(obj any) { a.clusterChanged(obj) }, UpdateFunc: a.clusterUpdated, DeleteFunc: a.clusterChanged,
 		},
 		informers.V1beta2().ManagedClusterSets().Informer(): {
-			AddFunc: a.setChanged, UpdateFunc: func(_, obj any) { a.setChanged(obj) }, DeleteFunc: a.setChanged,
+			AddFunc: a.setChanged, UpdateFunc: a.setUpdated, DeleteFunc: a.setChanged,
 		},
 		informers.V1beta2().ManagedClusterSetBindings().Informer(): {
 			AddFunc: a.bindingChanged, UpdateFunc: func(_, obj any) { a.bindingChanged(obj) },
@@ -92,10 +105,13 @@ func New(c Config) (*Controller, error) {
 		}
 		a.synced = append(a.synced, registration.HasSynced)
 	}
+	return a, nil
+}
+
+func (a *Controller) addBuiltIn() {
 	for name := range builtIn() {
 		a.sets.Add(name)
 	}
-	return a, nil
 }
 
 func (a *Controller) clusterUpdated(before, after any) {
@@ -115,6 +131,7 @@ func (a *Controller) clusterChanged(obj any) {
 	if !ok {
 		return
 	}
+	a.namespaces.Add(mc.Name)
 	sets, err := a.setLister.List(labels.Everything())
 	if err != nil {
 		return // a cache does not fail
@@ -135,6 +152,9 @@ func (a *Controller) setChanged(obj any) {
 		return
 	}
 	a.sets.Add(set.Name)
+	if len(set.Spec.ManagedNamespaces) > 0 {
+		a.addClustersOf(set)
+	}
 	bindings, err := a.bindingLister.List(labels.Everything())
 	if err != nil {
 		return // a cache does not fail
@@ -157,18 +177,30 @@ func (a *Controller) Run(ctx context.Context) error {
 	if !cache.WaitForCacheSync(ctx.Done(), a.synced...) {
 		return nil
 	}
-	done := make(chan error, 1)
-	go func() { done <- a.bindings.Run(ctx) }()
-	err := a.sets.Run(ctx)
-	if other := <-done; err == nil {
-		err = other
+	group, ctx := errgroup.WithContext(ctx)
+	for _, run := range []func(context.Context) error{a.sets.Run, a.bindings.Run, a.namespaces.Run, a.followSettings} {
+		group.Go(func() error { return run(ctx) })
 	}
-	return err
+	return group.Wait()
+}
+
+// followSettings looks at the built-in sets again when the gate may have been switched.
+func (a *Controller) followSettings(ctx context.Context) error {
+	for {
+		_, changed := a.Settings.Watch()
+		a.addBuiltIn()
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-changed:
+		}
+	}
 }
 
 func (a *Controller) reconcileSet(ctx context.Context, name string) (time.Duration, error) {
 	set, err := a.setLister.Get(name)
 	selector, ours := builtIn()[name]
+	ours = ours && a.Settings.Get().Features.Enabled(feature.DefaultClusterSet, feature.DefaultHubRegistrationFeatureGates)
 	switch {
 	case apierrors.IsNotFound(err) && ours:
 		return 0, a.create(ctx, name, selector)
