@@ -36,14 +36,12 @@ const (
 
 // Config says how an agent runs.
 type Config struct {
-	DataDir     string
-	Server      string // URL of the hub; not needed once joined
-	Token       string // join token; not needed once joined
-	ClusterName string
-	Kubeconfig  string // of the managed cluster; found by itself if empty
-	Settings    settings.Agent
-	Log         logrus.FieldLogger
-	Clock       clock.WithTicker
+	DataDir    string
+	Hub        registration.Sources // which cluster to be, and ways to a hub; the ways are not needed once joined
+	Kubeconfig string               // of the managed cluster; found by itself if empty
+	Settings   settings.Agent
+	Log        logrus.FieldLogger
+	Clock      clock.WithTicker
 }
 
 // Agent is an agent that has its data directory and reaches its cluster, and can run once.
@@ -65,25 +63,40 @@ func New(c Config) (*Agent, error) {
 	if c.Clock == nil {
 		c.Clock = clock.RealClock{}
 	}
-	if reasons := identity.CheckClusterName(c.ClusterName); len(reasons) > 0 {
-		return nil, fmt.Errorf("cluster name %q: %s; choose another one with --cluster-name", c.ClusterName, reasons[0])
+	if reasons := identity.CheckClusterName(c.Hub.Cluster); len(reasons) > 0 {
+		return nil, fmt.Errorf("cluster name %q: %s; choose another one with --cluster-name", c.Hub.Cluster, reasons[0])
 	}
 	dir := filepath.Join(c.DataDir, "agent")
 	release, err := datadir.Lock(dir, "nave agent")
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{config: c, dir: dir, release: release, settings: live.New(c.Settings), state: live.New(agentstate.State{Cluster: c.ClusterName})}
-	if err := a.reach(); err != nil {
+	a := &Agent{config: c, dir: dir, release: release, settings: live.New(c.Settings), state: live.New(agentstate.State{Cluster: c.Hub.Cluster})}
+	if err := a.prepare(); err != nil {
 		return nil, errors.Join(err, release())
 	}
-	a.registration = registration.Config{
-		Server: c.Server, Token: c.Token, Cluster: c.ClusterName, UserAgent: userAgent(),
-		Store:    registration.Store{Dir: filepath.Join(dir, registration.SecretName), Kube: a.kube},
-		Settings: a.settings, State: a.state,
-		Clock: c.Clock, Log: c.Log.WithField(log.FieldComponent, "registration"),
-	}
 	return a, nil
+}
+
+func (a *Agent) prepare() error {
+	store := registration.Store{Dir: filepath.Join(a.dir, registration.SecretName)}
+	wish := a.config.Hub.Read(nil)
+	if wish.Fault != nil && !store.Holds() {
+		return wish.Fault // whoever has just started the agent can mend it
+	}
+	if err := a.reach(); err != nil {
+		return err
+	}
+	store.Kube = a.kube
+	ca, err := certificateAuthority(a.spoke)
+	if err != nil {
+		return err
+	}
+	a.registration = registration.Config{
+		Wish: live.New(wish), UserAgent: userAgent(), Store: store, Settings: a.settings, State: a.state, SpokeCA: ca,
+		Clock: a.config.Clock, Log: a.config.Log.WithField(log.FieldComponent, "registration"),
+	}
+	return nil
 }
 
 func (a *Agent) reach() error {
@@ -115,6 +128,7 @@ func (a *Agent) Run(ctx context.Context) error {
 }
 
 func (a *Agent) run(ctx context.Context) error {
+	a.registration.Look(ctx, a.config.Hub, a.kube)
 	if err := ensureCRDs(ctx, a.spoke, manifests.SpokeCRDs); err != nil {
 		return err
 	}

@@ -76,3 +76,15 @@ func fromFile(file string) (*rest.Config, error) {
 	}
 	return config, nil
 }
+
+// certificateAuthority is the CA of the managed cluster as PEM; none if its certificate is a public one.
+func certificateAuthority(config *rest.Config) ([]byte, error) {
+	if len(config.CAData) > 0 || config.CAFile == "" {
+		return config.CAData, nil
+	}
+	ca, err := os.ReadFile(config.CAFile)
+	if err != nil {
+		return nil, fmt.Errorf("CA of the managed cluster: %w", err)
+	}
+	return ca, nil
+}

@@ -10,6 +10,7 @@ import (
 	"nave/pkg/spoke/clusterstatus"
 	"nave/pkg/spoke/heartbeat"
 	"nave/pkg/spoke/managednamespace"
+	"nave/pkg/spoke/registration"
 	"nave/pkg/spoke/work"
 )
 
@@ -22,6 +23,7 @@ type loop struct {
 // loops are what runs as long as the process, whatever becomes of the agent's identity on a hub.
 func (a *Agent) loops() ([]loop, error) {
 	return []loop{
+		{"bootstrap", func(ctx context.Context) error { return a.registration.Watch(ctx, a.config.Hub, a.kube) }},
 		{"footprint", func(ctx context.Context) error { return footprint.Trim(ctx, a.config.Log) }},
 	}, nil
 }
@@ -30,27 +32,31 @@ func (a *Agent) loops() ([]loop, error) {
 // start in this order and stop in the reverse, so that what others depend on comes first.
 func (s *session) loops() ([]loop, error) {
 	self := s.own.Cluster().V1().ManagedClusters()
+	rotation, err := registration.NewReporter(s.config.Log.WithField(log.FieldComponent, "registration"), s.config.Hub.Cluster, s.clusters, self)
+	if err != nil {
+		return nil, err
+	}
 	beat, err := heartbeat.New(heartbeat.Config{
-		Log: s.config.Log.WithField(log.FieldComponent, "heartbeat"), Cluster: s.config.ClusterName, Hub: s.kube, Clusters: self, Clock: s.config.Clock,
+		Log: s.config.Log.WithField(log.FieldComponent, "heartbeat"), Cluster: s.config.Hub.Cluster, Hub: s.kube, Clusters: self, State: s.state, Clock: s.config.Clock,
 	})
 	if err != nil {
 		return nil, err
 	}
 	status, err := clusterstatus.New(clusterstatus.Config{
-		Log: s.config.Log.WithField(log.FieldComponent, "status"), Cluster: s.config.ClusterName, Hub: s.clusters, Clusters: self, Spoke: s.spoke, Clock: s.config.Clock,
+		Log: s.config.Log.WithField(log.FieldComponent, "status"), Cluster: s.config.Hub.Cluster, Hub: s.clusters, Clusters: self, Spoke: s.spoke, Clock: s.config.Clock,
 	})
 	if err != nil {
 		return nil, err
 	}
 	works, err := work.New(work.Config{
-		Log: s.config.Log.WithField(log.FieldComponent, "work"), Cluster: s.config.ClusterName, HubServer: s.credentials.Server,
+		Log: s.config.Log.WithField(log.FieldComponent, "work"), Cluster: s.config.Hub.Cluster, HubServer: s.credentials.Server,
 		Hub: s.hub, Spoke: s.spoke, AgentID: s.credentials.Agent.Name, Clock: s.config.Clock,
 	})
 	if err != nil {
 		return nil, err
 	}
 	namespaces, err := managednamespace.New(managednamespace.Config{
-		Log: s.config.Log.WithField(log.FieldComponent, "namespaces"), Cluster: s.config.ClusterName, Server: s.credentials.Server,
+		Log: s.config.Log.WithField(log.FieldComponent, "namespaces"), Cluster: s.config.Hub.Cluster, Server: s.credentials.Server,
 		Hub: s.clusters, Clusters: self, Spoke: s.Agent.kube,
 	})
 	if err != nil {
@@ -62,7 +68,12 @@ func (s *session) loops() ([]loop, error) {
 	}
 	return append([]loop{
 		{"own cluster", func(ctx context.Context) error { s.own.Start(ctx.Done()); <-ctx.Done(); s.own.Shutdown(); return nil }},
-		{"registration", func(ctx context.Context) error { return s.registration.Keep(ctx, s.uplink, s.credentials) }},
+		{"rotation", rotation.Run},
+		{"renewal", func(ctx context.Context) error {
+			return s.registration.Renew(ctx, s.uplink, s.credentials, rotation.Set)
+		}},
+		{"wish", func(ctx context.Context) error { return s.registration.Heed(ctx, s.credentials) }},
+		{"standing", func(ctx context.Context) error { return s.registration.Attend(ctx, s.uplink, s.credentials, self) }},
 		{"heartbeat", beat.Run},
 		{"status", status.Run},
 		{"work", works.Run},

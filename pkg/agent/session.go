@@ -38,7 +38,7 @@ type session struct {
 // sessions runs one session after the other until ctx ends, or there is an error that neither time nor anybody can mend.
 func (a *Agent) sessions(ctx context.Context) error {
 	for ctx.Err() == nil {
-		credentials, err := a.registration.Join(ctx)
+		credentials, err := a.registration.Identity(ctx)
 		if err != nil {
 			if ctx.Err() != nil {
 				return nil // it was told to stop while it waited
@@ -54,14 +54,14 @@ func (a *Agent) sessions(ctx context.Context) error {
 		if !errors.As(err, &ended) {
 			return err
 		}
-		a.config.Log.WithFields(logrus.Fields{log.FieldCluster: a.config.ClusterName, log.FieldAddress: credentials.Server}).
+		a.config.Log.WithFields(logrus.Fields{log.FieldCluster: a.config.Hub.Cluster, log.FieldAddress: credentials.Server}).
 			WithError(ended).Warn("identity on the hub is of no use any more")
 	}
 	return nil
 }
 
 func (a *Agent) newSession(credentials registration.Credentials) (*session, error) {
-	up, err := uplink.New(credentials.Target())
+	up, err := uplink.New(uplink.Config{Target: credentials.Target(), Clock: a.config.Clock, Changed: a.hubChanged})
 	if err != nil {
 		return nil, fmt.Errorf("hub %s: %w", credentials.Server, err)
 	}
@@ -74,9 +74,9 @@ func (a *Agent) newSession(credentials registration.Credentials) (*session, erro
 		return nil, fmt.Errorf("client of hub %s: %w", credentials.Server, err)
 	}
 	s.own = clusterinformers.NewSharedInformerFactoryWithOptions(s.clusters, 0, clusterinformers.WithTweakListOptions(func(o *metav1.ListOptions) {
-		o.FieldSelector = fields.OneTermEqualSelector("metadata.name", a.config.ClusterName).String()
+		o.FieldSelector = fields.OneTermEqualSelector("metadata.name", a.config.Hub.Cluster).String()
 	}))
-	s.ownAddOns = addoninformers.NewSharedInformerFactoryWithOptions(s.addons, 0, addoninformers.WithNamespace(a.config.ClusterName))
+	s.ownAddOns = addoninformers.NewSharedInformerFactoryWithOptions(s.addons, 0, addoninformers.WithNamespace(a.config.Hub.Cluster))
 	return s, nil
 }
 
@@ -91,10 +91,23 @@ func (s *session) run(ctx context.Context) error {
 	for _, l := range loops {
 		group.Add(l.name, lifecycle.Background(l.run))
 	}
-	s.state.Update(func(state agentstate.State) agentstate.State {
-		state.Hub, state.Cluster, state.Agent = s.credentials.Server, s.credentials.Agent.Cluster, s.credentials.Agent.Name
-		return state
-	})
-	s.config.Log.WithFields(logrus.Fields{log.FieldCluster: s.config.ClusterName, log.FieldAddress: s.credentials.Server}).Info("agent runs")
+	s.config.Log.WithFields(logrus.Fields{log.FieldCluster: s.config.Hub.Cluster, log.FieldAddress: s.credentials.Server}).Info("agent runs")
 	return group.Run(ctx)
+}
+
+// hubChanged takes note that the hub went away, and why, or came back.
+func (a *Agent) hubChanged(err error) {
+	if err == nil {
+		a.config.Log.Info("the hub is back")
+	} else {
+		a.config.Log.WithError(err).Warn("the hub is away; what is on the cluster stays as it is")
+	}
+	a.state.Update(func(s agentstate.State) agentstate.State {
+		s.HubConnection = nil
+		if err != nil {
+			s.HubConnection = &agentstate.Fault{Part: "uplink", Reason: agentstate.HubError, Message: err.Error(), At: a.config.Clock.Now()}
+			s.LastError = *s.HubConnection
+		}
+		return s
+	})
 }

@@ -31,3 +31,13 @@ type Fault struct {
 	Message string    // for people
 	At      time.Time // when it was met
 }
+
+// Reasons of faults, as upstream's Klusterlet has them in its condition HubConnectionDegraded (spec 7.2).
+const (
+	BootstrapMissing      = "BootstrapSecretMissing"
+	BootstrapError        = "BootstrapSecretError"
+	BootstrapUnauthorized = "BootstrapSecretUnauthorized"
+	NoIdentity            = "HubKubeConfigSecretMissing"
+	HubError              = "HubKubeConfigError"
+	HubUnauthorized       = "HubKubeConfigUnauthorized"
+)

@@ -3,7 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 
@@ -15,9 +14,6 @@ import (
 	"nave/pkg/identity"
 	"nave/pkg/settings"
 )
-
-// maxTokenFile bounds what is read of a token file; a token has under a hundred characters.
-const maxTokenFile = 4 << 10
 
 func (g *global) agentCommand() *cobra.Command {
 	c := agent.Config{Settings: settings.DefaultAgent()}
@@ -37,11 +33,9 @@ func (g *global) agentCommand() *cobra.Command {
 				return usageError{fmt.Errorf("both a token (%s) and a file with one (%s) are given; give one", origins["token"], origins["token-file"])}
 			}
 			if tokenFile != "" && (!both || origins["token-file"].Source == config.CommandLine) {
-				if c.Token, err = readToken(tokenFile); err != nil {
-					return err
-				}
+				c.Hub.Token, c.Hub.TokenFile = "", tokenFile
 			}
-			if c.Server == "" && c.Token != "" {
+			if c.Hub.Server == "" && (c.Hub.Token != "" || c.Hub.TokenFile != "") {
 				return usageError{errors.New("a token needs the hub's address; give it with --server https://HOST:7443")}
 			}
 			if c.Log, err = g.logger(); err != nil {
@@ -55,28 +49,15 @@ func (g *global) agentCommand() *cobra.Command {
 		},
 	}
 	addDataDir(cmd.Flags(), &c.DataDir)
-	cmd.Flags().StringVar(&c.Server, "server", "", "address of the hub, https://HOST:7443")
-	cmd.Flags().StringVar(&c.Token, "token", "", "join token; others on this machine can see it here, NAVE_TOKEN or --token-file keep it to you")
+	cmd.Flags().StringVar(&c.Hub.Server, "server", "", "address of the hub, https://HOST:7443")
+	cmd.Flags().StringVar(&c.Hub.Token, "token", "", "join token; others on this machine can see it here, NAVE_TOKEN or --token-file keep it to you")
 	cmd.Flags().StringVar(&tokenFile, "token-file", "", "file that holds the join token")
-	cmd.Flags().StringVar(&c.ClusterName, "cluster-name", hostClusterName(), "name of the cluster on the hub")
+	cmd.Flags().StringVar(&c.Hub.Cluster, "cluster-name", hostClusterName(), "name of the cluster on the hub")
 	cmd.Flags().StringVar(&c.Kubeconfig, "kubeconfig", "", "access to the cluster; in-cluster, k3s's and ~/.kube/config are found by themselves")
 	addAddOnSettings(cmd.Flags(), &c.Settings)
 	cmd.Flags().String("config", "", "YAML file with flags as keys")
 	g.refuseForeign(cmd, hubFlags())
 	return cmd
-}
-
-func readToken(file string) (string, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return "", fmt.Errorf("token file: %w", err)
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxTokenFile))
-	if err != nil {
-		return "", fmt.Errorf("token file %s: %w", file, err)
-	}
-	return strings.TrimSpace(string(text)), nil
 }
 
 // hostClusterName makes a cluster's name of this host's: lower case, and dashes for what a name may not have.

@@ -13,8 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
-
-	"nave/pkg/token"
 )
 
 func run(t *testing.T, env map[string]string, arguments ...string) (out, errOut string, code int) {
@@ -139,14 +137,4 @@ func TestStateOf(t *testing.T) {
 			assert.Equal(t, test.want, stateOf(c))
 		})
 	}
-}
-
-func TestReadToken(t *testing.T) {
-	made, err := token.New([32]byte{})
-	require.NoError(t, err)
-	file := filepath.Join(t.TempDir(), "token")
-	require.NoError(t, os.WriteFile(file, []byte(made.String()+"\n"), 0o600))
-	got, err := readToken(file)
-	require.NoError(t, err)
-	assert.Equal(t, made.String(), got)
 }

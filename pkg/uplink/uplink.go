@@ -1,30 +1,34 @@
 // Package uplink is an agent's connection to its hub. All clients of the agent share it, and what it shows to the hub can be
 // replaced while they use it: a renewed certificate is in use at once, rather than when a file is read again.
+//
+// While the hub is away, requests wait in the uplink rather than fail, and one probe looks out for the hub. So the back-off of
+// clients and informers does not grow with the length of an outage, and an agent is back as soon as its hub is.
 package uplink
 
 import (
-	"crypto/tls"
-	"crypto/x509"
+	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
+	"sync"
 	"sync/atomic"
-	"time"
 
-	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/util/connrotation"
+	"k8s.io/utils/clock"
 )
 
-const (
-	// dialTimeout bounds one try to connect, handshakeTimeout the TLS handshake after it.
-	dialTimeout      = 10 * time.Second
-	handshakeTimeout = 10 * time.Second
-	// keepAlive is how often the kernel asks whether a silent peer is there. HTTP/2 asks as well.
-	keepAlive = 30 * time.Second
-)
+// errClosed is what requests get that wait for a hub when the uplink is closed.
+var errClosed = errors.New("the connection to the hub was given up")
+
+// Config is what an uplink needs.
+type Config struct {
+	Target
+	Clock clock.Clock
+	// Changed is told when the hub goes away, with the reason, and when it is back, with nil. It is not called by two
+	// goroutines at a time and may be nil.
+	Changed func(error)
+}
 
 // Target is whom to connect to, and with what.
 type Target struct {
@@ -35,25 +39,34 @@ type Target struct {
 	Certificate, Key []byte   // PEM
 }
 
-// Uplink is an http.RoundTripper to one hub. Make one with New.
+// Uplink is an http.RoundTripper to one hub. Make one with New, and Close it.
 type Uplink struct {
-	server  string
+	config  Config
 	current atomic.Pointer[line]
-}
+	refused chan struct{}
 
-// line is the connections that were made with one target.
-type line struct {
-	transport *http.Transport
-	dialer    *connrotation.Dialer
+	ctx    context.Context // of the probe
+	cancel context.CancelFunc
+	probes sync.WaitGroup
+
+	mu   sync.Mutex
+	back chan struct{} // closed when the hub is back; nil while it is there
 }
 
 // New makes an uplink. It connects when it is first used.
-func New(t Target) (*Uplink, error) {
-	l, err := newLine(t)
+func New(c Config) (*Uplink, error) {
+	if c.Clock == nil {
+		c.Clock = clock.RealClock{}
+	}
+	if c.Changed == nil {
+		c.Changed = func(error) {}
+	}
+	l, err := newLine(c.Target)
 	if err != nil {
 		return nil, err
 	}
-	u := &Uplink{server: t.Server}
+	u := &Uplink{config: c, refused: make(chan struct{}, 1)}
+	u.ctx, u.cancel = context.WithCancel(context.Background())
 	u.current.Store(l)
 	return u, nil
 }
@@ -61,18 +74,22 @@ func New(t Target) (*Uplink, error) {
 // Client is the configuration of clients that use the uplink.
 func (u *Uplink) Client(userAgent string) *rest.Config {
 	return &rest.Config{
-		Host:      u.server,
+		Host:      u.config.Server,
 		UserAgent: userAgent,
 		Transport: u,
 		QPS:       -1, // the hub's priority and fairness is the limit, and each loop bounds what it does at a time
 	}
 }
 
+// Refused gets a value after the hub answered that it does not know the agent or that its cluster is not the agent's to
+// read: whoever keeps the identity has to find out which.
+func (u *Uplink) Refused() <-chan struct{} { return u.refused }
+
 // Replace goes on with another target at the same address. Connections to the old one are closed, so that nothing waits
 // on one whose certificate is about to end; clients repeat what that cut off, as they do after any lost connection.
 func (u *Uplink) Replace(t Target) error {
-	if t.Server != u.server {
-		return fmt.Errorf("uplink to %s cannot go to %s", u.server, t.Server)
+	if t.Server != u.config.Server {
+		return fmt.Errorf("uplink to %s cannot go to %s", u.config.Server, t.Server)
 	}
 	l, err := newLine(t)
 	if err != nil {
@@ -82,42 +99,40 @@ func (u *Uplink) Replace(t Target) error {
 	return nil
 }
 
-// Close ends what is under way.
-func (u *Uplink) Close() { u.current.Load().close() }
+// Close ends what is under way, and what waits for the hub.
+func (u *Uplink) Close() {
+	u.cancel()
+	u.probes.Wait()
+	u.current.Load().close()
+}
 
-// RoundTrip implements http.RoundTripper.
+// RoundTrip implements http.RoundTripper. While the hub is away it waits for it as long as the request's context lasts.
 func (u *Uplink) RoundTrip(r *http.Request) (*http.Response, error) {
-	return u.current.Load().transport.RoundTrip(r)
+	if err := u.await(r.Context()); err != nil {
+		return nil, err
+	}
+	l := u.current.Load()
+	response, err := l.transport.RoundTrip(r)
+	switch {
+	case err == nil && refusal(r, response):
+		select {
+		case u.refused <- struct{}{}:
+		default: // told already
+		}
+	case err != nil && r.Context().Err() == nil && l == u.current.Load():
+		u.lost(err)
+	}
+	return response, err
 }
 
-func newLine(t Target) (*line, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
-	if len(t.CA) > 0 {
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(t.CA) {
-			return nil, errors.New("the hub's CA holds no certificate")
-		}
+// refusal tells whether an answer may mean that the identity is of no use any more. Other things than its own cluster may
+// be forbidden to an agent for good reasons.
+func refusal(r *http.Request, response *http.Response) bool {
+	switch response.StatusCode {
+	case http.StatusUnauthorized:
+		return true
+	case http.StatusForbidden:
+		return ownCluster(r.URL.Path)
 	}
-	if len(t.Certificate) > 0 {
-		pair, err := tls.X509KeyPair(t.Certificate, t.Key)
-		if err != nil {
-			return nil, fmt.Errorf("certificate and key: %w", err)
-		}
-		// Shown whatever CAs the hub names: it may be about to trust another one.
-		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
-	}
-	dialer := connrotation.NewDialer((&net.Dialer{Timeout: dialTimeout, KeepAlive: keepAlive}).DialContext)
-	proxy := http.ProxyFromEnvironment
-	if t.Proxy != nil {
-		proxy = http.ProxyURL(t.Proxy)
-	}
-	transport := utilnet.SetTransportDefaults(&http.Transport{
-		Proxy: proxy, TLSClientConfig: config, TLSHandshakeTimeout: handshakeTimeout, DialContext: dialer.DialContext,
-	})
-	return &line{transport: transport, dialer: dialer}, nil
-}
-
-func (l *line) close() {
-	l.transport.CloseIdleConnections()
-	l.dialer.CloseAll()
+	return false
 }

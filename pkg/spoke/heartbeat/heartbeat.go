@@ -17,6 +17,8 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 
+	"nave/pkg/agentstate"
+	"nave/pkg/live"
 	"nave/pkg/log"
 	"nave/pkg/reconcile"
 )
@@ -37,6 +39,7 @@ type Config struct {
 	Cluster  string
 	Hub      kubernetes.Interface
 	Clusters clusterinformers.ManagedClusterInformer // of the agent's own cluster alone
+	State    *live.Value[agentstate.State]
 	Clock    clock.WithTicker
 }
 
@@ -101,13 +104,21 @@ func (h *Heartbeat) reconcile(ctx context.Context, cluster string) (time.Duratio
 			h.Log.WithField(log.FieldCluster, cluster).WithError(err).Warn("heartbeat does not reach the hub")
 		}
 		h.failing = true
+		h.report(func(s *agentstate.State) {
+			s.LastError = agentstate.Fault{Part: "heartbeat", Message: err.Error(), At: h.Clock.Now()}
+		})
 		return min(retry, every), nil
 	}
 	if h.failing {
 		h.Log.WithField(log.FieldCluster, cluster).Info("heartbeat reaches the hub again")
 	}
 	h.failing = false
+	h.report(func(s *agentstate.State) { s.LastHeartbeat = h.Clock.Now() })
 	return reconcile.Jitter(every), nil
+}
+
+func (h *Heartbeat) report(change func(*agentstate.State)) {
+	h.State.Update(func(s agentstate.State) agentstate.State { change(&s); return s })
 }
 
 func (h *Heartbeat) renew(ctx context.Context) error {

@@ -3,7 +3,6 @@ package registration
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"time"
@@ -22,23 +21,32 @@ const (
 	keyAgent       = "agent-name"
 	keyCertificate = "tls.crt"
 	keyKey         = "tls.key"
+
+	// Beside those of upstream: the mark of the bootstrap kubeconfig, and the id of the join token, that it was got with.
+	keyMark  = "nave-bootstrap"
+	keyToken = "nave-join-token"
 )
 
 // Credentials are an agent's identity on a hub.
 type Credentials struct {
 	Server      string // URL of the hub
-	CA          []byte // PEM of the hub's CA
+	ServerName  string // that the hub's certificate is for, if it is not the host of the URL
+	Proxy       string // URL
+	Entry       string // what the hub is called in the kubeconfig
+	CA          []byte // PEM of the hub's CA; the system's if empty
 	Agent       identity.Agent
 	Certificate []byte // PEM; empty while the hub has not issued one
 	Key         []byte // PEM
+	Mark        string // of the bootstrap kubeconfig that led here, see Bootstrap.mark
+	Token       string // id of the join token that led here
 }
 
 // data is the form in which upstream's klusterlet keeps them: the kubeconfig refers to the other keys as files.
 func (c Credentials) data() (map[string][]byte, error) {
 	text, err := clientcmd.Write(clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{"hub": {Server: c.Server, CertificateAuthorityData: c.CA}},
+		Clusters:       map[string]*clientcmdapi.Cluster{c.Entry: {Server: c.Server, TLSServerName: c.ServerName, ProxyURL: c.Proxy, CertificateAuthorityData: c.CA}},
 		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"default-auth": {ClientCertificate: keyCertificate, ClientKey: keyKey}},
-		Contexts:       map[string]*clientcmdapi.Context{"default-context": {Cluster: "hub", AuthInfo: "default-auth", Namespace: "configuration"}},
+		Contexts:       map[string]*clientcmdapi.Context{"default-context": {Cluster: c.Entry, AuthInfo: "default-auth", Namespace: "configuration"}},
 		CurrentContext: "default-context",
 	})
 	if err != nil {
@@ -46,6 +54,7 @@ func (c Credentials) data() (map[string][]byte, error) {
 	}
 	return map[string][]byte{
 		keyKubeconfig: text, keyCluster: []byte(c.Agent.Cluster), keyAgent: []byte(c.Agent.Name), keyCertificate: c.Certificate, keyKey: c.Key,
+		keyMark: []byte(c.Mark), keyToken: []byte(c.Token),
 	}, nil
 }
 
@@ -53,24 +62,32 @@ func (c Credentials) data() (map[string][]byte, error) {
 func fromData(data map[string][]byte) (Credentials, error) {
 	c := Credentials{
 		Agent:       identity.Agent{Cluster: string(data[keyCluster]), Name: string(data[keyAgent])},
-		Certificate: data[keyCertificate], Key: data[keyKey],
+		Certificate: data[keyCertificate], Key: data[keyKey], Mark: string(data[keyMark]), Token: string(data[keyToken]),
+	}
+	if len(data[keyKubeconfig]) == 0 {
+		return c, errNone // upstream's operator makes the secret with the names alone
 	}
 	config, err := clientcmd.Load(data[keyKubeconfig])
 	if err != nil {
 		return c, fmt.Errorf("kubeconfig of the hub: %w", err)
 	}
-	context, ok := config.Contexts[config.CurrentContext]
-	if !ok || config.Clusters[context.Cluster] == nil {
+	context := config.Contexts[config.CurrentContext]
+	if context == nil || config.Clusters[context.Cluster] == nil {
 		return c, errors.New("kubeconfig of the hub names no cluster in its current context")
 	}
 	cluster := config.Clusters[context.Cluster]
-	c.Server, c.CA = cluster.Server, cluster.CertificateAuthorityData
+	c.Server, c.ServerName, c.Proxy = cluster.Server, cluster.TLSServerName, cluster.ProxyURL
+	c.CA, c.Entry = cluster.CertificateAuthorityData, context.Cluster
 	return c, nil
 }
 
 // Target is the hub that the credentials are for, and the credentials.
 func (c Credentials) Target() uplink.Target {
-	return uplink.Target{Server: c.Server, CA: c.CA, Certificate: c.Certificate, Key: c.Key}
+	target := uplink.Target{Server: c.Server, ServerName: c.ServerName, CA: c.CA, Certificate: c.Certificate, Key: c.Key}
+	if proxy, err := parseProxy(c.Proxy); err == nil {
+		target.Proxy = proxy
+	}
+	return target
 }
 
 // leaf is the certificate, if there is one that belongs to the key.
@@ -97,8 +114,8 @@ func (c Credentials) usable(now time.Time) error {
 	if leaf.Subject.CommonName != c.Agent.User() {
 		return fmt.Errorf("the certificate is for %s, not for %s", leaf.Subject.CommonName, c.Agent.User())
 	}
-	if block, _ := pem.Decode(c.CA); block == nil {
-		return errors.New("the CA of the hub is missing")
+	if _, err := parseBundle(c.CA); err != nil {
+		return fmt.Errorf("the CA of the hub: %w", err)
 	}
 	return nil
 }

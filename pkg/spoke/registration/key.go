@@ -1,15 +1,12 @@
 package registration
 
 import (
-	"context"
 	"crypto"
 	"fmt"
-	"time"
 
 	"k8s.io/client-go/util/keyutil"
 
 	"nave/pkg/pki"
-	"nave/pkg/reconcile"
 )
 
 // newKey makes a private key, as such and as PEM.
@@ -33,15 +30,4 @@ func parseKey(text []byte) (crypto.Signer, error) {
 		return nil, fmt.Errorf("private key of type %T cannot sign", key)
 	}
 	return signer, nil
-}
-
-func wait(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(reconcile.Jitter(d))
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }

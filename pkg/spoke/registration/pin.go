@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"strings"
 	"time"
 
 	"nave/pkg/token"
@@ -60,6 +61,9 @@ func checkServer(server string) error {
 	u, err := url.Parse(server)
 	if err != nil || u.Scheme != "https" || u.Hostname() == "" {
 		return fmt.Errorf("hub address %q is no https URL; write --server https://HOST:%s", server, hubPort)
+	}
+	if strings.Contains(u.Hostname(), "%") {
+		return fmt.Errorf("hub address %q has an IPv6 zone, which means something on one machine only; use a global address or a name", server)
 	}
 	return nil
 }

@@ -1,300 +1,177 @@
-// Package registration gives an agent its identity on the hub: by a join token the first time, from what is kept after
-// that, renewed before it ends (spec 2.1 to 2.3).
+// Package registration gives an agent its identity on a hub: by a join token or a bootstrap kubeconfig the first time, from
+// what is kept after that, renewed before it ends, and got anew when the hub does not know it any more (spec 2.1 to 2.5).
 package registration
 
 import (
 	"context"
-	"crypto"
-	"crypto/rand"
 	"errors"
-	"fmt"
-	"net/http"
+	"sync"
 	"time"
 
 	"github.com/sirupsen/logrus"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
-	clusterclient "open-cluster-management.io/api/client/cluster/clientset/versioned"
-	clusterv1 "open-cluster-management.io/api/cluster/v1"
 
 	"nave/pkg/agentstate"
-	"nave/pkg/certrequest"
-	"nave/pkg/identity"
 	"nave/pkg/live"
 	"nave/pkg/log"
 	"nave/pkg/settings"
-	"nave/pkg/token"
 )
 
 const (
 	// firstContact is how long an agent that never joined tries to reach its hub before it gives up and says so.
 	firstContact = 10 * time.Second
-	// retryHub is how soon an unreachable hub is tried again.
-	retryHub = time.Second
-	// retryDenied is how soon a denied request is looked at again. It is gone an hour later, or when somebody removes it.
-	retryDenied = time.Minute
+	// patientTries are failed tries of which nobody is told: rights of a cluster that was just accepted come in pieces.
+	patientTries = 5
 
-	// agentNameLength is that of upstream's random agent names.
-	agentNameLength = 5
+	part = "registration"
 )
 
 // Config says who the agent is to be.
 type Config struct {
-	Server    string // URL of the hub; may be empty once joined
-	Token     string // join token; not needed once joined
-	Cluster   string // name of the managed cluster
+	Wish      *live.Value[Wish]
 	UserAgent string
 	Store     Store
 	Settings  *live.Value[settings.Agent]
 	State     *live.Value[agentstate.State]
-	Clock     clock.WithTicker
-	Log       logrus.FieldLogger
+	// SpokeCA is the managed cluster's own CA as PEM, for clients that are told where its API is.
+	SpokeCA []byte
+	Clock   clock.WithTicker
+	Log     logrus.FieldLogger
 }
 
-// Join returns the agent's identity: the one that is kept if it is still good, otherwise a new one by means of the token,
-// which takes as long as the hub's people take to accept the cluster. Errors that no retry can mend have an ExitCode.
-func (c Config) Join(ctx context.Context) (Credentials, error) {
-	kept, err := c.Store.load(ctx)
-	if err == nil {
-		err = c.fits(kept)
-	} else if !errors.Is(err, errNone) {
-		return Credentials{}, err
-	}
-	if err == nil && (c.Token == "" || c.known(ctx, kept)) {
-		return c.keep(ctx, kept)
-	}
-	if c.Token == "" {
-		return Credentials{}, fmt.Errorf("agent of cluster %s has no identity on a hub: %w; create a token on the hub (nave token create) and give it in NAVE_TOKEN", c.Cluster, err)
-	}
-	joined, joinErr := c.bootstrap(ctx, kept)
-	var final *JoinError
-	if err == nil && errors.As(joinErr, &final) {
-		// The token is no help, and the identity may be one that the hub will know again.
-		return c.keep(ctx, kept)
-	}
-	return joined, joinErr
+// trouble is why there is no identity to go on with. Time or somebody may mend it.
+type trouble struct {
+	bootstrap bool   // rather than of the identity that is kept
+	reason    string // of the fault
+	err       error
 }
 
-// keep goes on with an identity, if need be at another address of the same hub: its CA decides.
-func (c Config) keep(ctx context.Context, kept Credentials) (Credentials, error) {
-	if c.Server != "" {
-		kept.Server = c.Server
-	}
-	return kept, c.Store.save(ctx, kept)
-}
+func (t *trouble) Error() string { return t.err.Error() }
+func (t *trouble) Unwrap() error { return t.err }
 
-// known tells whether the hub still knows the identity. One whose cluster was removed is good for nothing, and the token
-// that was given with it is the wish to join again. A hub that cannot be asked is taken to know it.
-func (c Config) known(ctx context.Context, kept Credentials) bool {
-	config := &rest.Config{
-		Host: c.Server, UserAgent: c.UserAgent, Timeout: firstContact,
-		TLSClientConfig: rest.TLSClientConfig{CAData: kept.CA, CertData: kept.Certificate, KeyData: kept.Key},
-	}
-	client, err := clusterclient.NewForConfig(config)
-	if err != nil {
-		return true
-	}
-	_, err = client.ClusterV1().ManagedClusters().Get(ctx, c.Cluster, metav1.GetOptions{})
-	return !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err) && !apierrors.IsUnauthorized(err)
-}
-
-// fits says why a kept identity is not the one that is wanted, or nil.
-func (c Config) fits(kept Credentials) error {
-	if err := kept.usable(c.Clock.Now()); err != nil {
-		return err
-	}
-	if kept.Agent.Cluster != c.Cluster {
-		return fmt.Errorf("its identity is that of cluster %s", kept.Agent.Cluster)
-	}
-	if c.Token == "" {
-		return nil
-	}
-	// A token of another hub is the wish to go there.
-	t, err := token.Parse(c.Token)
-	if err != nil {
-		return nil // the token is not needed, so it need not be good
-	}
-	ca, err := parseCertificate(kept.CA)
-	if err != nil {
-		return err
-	}
-	if token.CAHash(ca) != t.CAHash {
-		return errors.New("its identity is one of another hub than the token's")
-	}
-	return nil
-}
-
-// bootstrap joins with the token. An unfinished join at the same hub under the same name is continued.
-func (c Config) bootstrap(ctx context.Context, kept Credentials) (Credentials, error) {
-	t, err := token.Parse(c.Token)
-	if err != nil {
-		return Credentials{}, refusal(exitMalformed, "%w", err)
-	}
-	if err := checkServer(c.Server); err != nil {
-		return Credentials{}, err
-	}
-	ca, err := c.reach(ctx, t)
-	if err != nil {
-		return Credentials{}, err
-	}
-	next, err := c.nextIdentity(kept, ca)
-	if err != nil {
-		return Credentials{}, err
-	}
-	if err := c.Store.savePending(next); err != nil {
-		return Credentials{}, err
-	}
-	c.Log.WithFields(logrus.Fields{log.FieldCluster: c.Cluster, log.FieldAddress: c.Server}).
-		Infof("joining; unless the token accepts by itself, run on the hub: nave cluster accept %s", c.Cluster)
-	if next.Certificate, err = c.ask(ctx, next, t); err != nil {
-		return Credentials{}, err
-	}
-	if err := next.usable(c.Clock.Now()); err != nil {
-		return Credentials{}, fmt.Errorf("the hub issued a certificate that cannot be used: %w", err)
-	}
-	if err := c.Store.save(ctx, next); err != nil {
-		return Credentials{}, err
-	}
-	c.Log.WithFields(logrus.Fields{log.FieldCluster: c.Cluster, log.FieldAddress: c.Server}).Info("joined the hub")
-	return next, nil
-}
-
-// ask asks the hub with the token until it answers. A hub that goes away while somebody decides about the cluster comes
-// back, and people change their minds about a cluster; a refusal of the token is final.
-func (c Config) ask(ctx context.Context, next Credentials, t token.Token) ([]byte, error) {
-	config := &rest.Config{
-		Host: c.Server, UserAgent: c.UserAgent, BearerToken: t.Bearer(), QPS: -1,
-		TLSClientConfig: rest.TLSClientConfig{CAData: next.CA},
-	}
-	kube, err := kubernetes.NewForConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("client of hub %s: %w", c.Server, err)
-	}
-	key, err := parseKey(next.Key)
-	if err != nil {
-		return nil, err
-	}
-	told := false
+// Identity returns the identity that the agent goes on with: the one that is kept if the hub still knows it, otherwise a new
+// one, which takes as long as the hub's people take to accept the cluster. Its errors are the end of ctx, and those of a first
+// join that cannot succeed, which have an ExitCode; everything else is waited for.
+func (c Config) Identity(ctx context.Context) (Credentials, error) {
+	search := &search{Config: c, began: c.Clock.Now()}
 	for {
-		var certificate []byte
-		err := c.ensureCluster(ctx, config)
+		wish, changed := c.Wish.Watch()
+		attempt, cancel := until(ctx, changed)
+		credentials, err := search.try(attempt, wish)
+		cancel()
 		if err == nil {
-			certificate, err = c.request(ctx, kube, next.Agent, key)
+			c.told(wish, credentials)
+			return credentials, nil
 		}
-		if err = explain(err); err == nil || !passing(err) || ctx.Err() != nil {
-			return certificate, err
+		if ctx.Err() != nil {
+			return Credentials{}, ctx.Err()
 		}
-		if !told {
-			c.Log.WithField(log.FieldAddress, c.Server).WithError(err).Warn("the hub gives no certificate; it is asked again")
-			told = true
+		if final := search.final(wish, err); final != nil {
+			return Credentials{}, final
 		}
-		pause := retryHub
-		if errors.Is(err, certrequest.ErrDenied) {
-			pause = retryDenied
+		select {
+		case <-changed:
+			search.pace, search.tries = pace{}, 0
+			continue
+		default:
 		}
-		if err := wait(ctx, pause); err != nil {
-			return nil, err
-		}
-	}
-}
-
-// request asks the hub for a certificate of agent and waits for it.
-func (c Config) request(ctx context.Context, hub kubernetes.Interface, agent identity.Agent, key crypto.Signer) ([]byte, error) {
-	r := certrequest.ForAgent(agent)
-	r.Log, r.Key = c.Log.WithField(log.FieldCluster, agent.Cluster), key
-	r.Client, r.Lifetime = hub.CertificatesV1().CertificateSigningRequests(), c.Settings.Get().CertificateLifetime
-	return certrequest.Obtain(ctx, r)
-}
-
-// passing tells whether an error may be gone the next time: the hub is away or busy, rather than of another opinion.
-func passing(err error) bool {
-	var final *JoinError
-	if errors.As(err, &final) {
-		return false
-	}
-	var status apierrors.APIStatus
-	if !errors.As(err, &status) {
-		return true
-	}
-	code := status.Status().Code
-	return code == http.StatusTooManyRequests || code >= http.StatusInternalServerError
-}
-
-// reach gets the hub's CA, trying for a while, since hub and agent are often started at the same time.
-func (c Config) reach(ctx context.Context, t token.Token) ([]byte, error) {
-	deadline := c.Clock.Now().Add(firstContact)
-	for {
-		ca, err := pinnedCA(ctx, c.Server, t)
-		var final *JoinError
-		if err == nil || errors.As(err, &final) || ctx.Err() != nil {
-			return ca, err
-		}
-		if c.Clock.Now().After(deadline) {
-			return nil, refusal(exitUnreachable, "%w; check --server and that the hub runs", err)
-		}
-		if err := wait(ctx, retryHub); err != nil {
-			return nil, err
-		}
-	}
-}
-
-// nextIdentity is the identity to ask a certificate for. An unfinished one is taken up; a new one has a new key. The
-// agent's name is kept for ever, since what it applied to the cluster bears it.
-func (c Config) nextIdentity(kept Credentials, ca []byte) (Credentials, error) {
-	pending, err := c.Store.loadPending()
-	if err == nil && pending.Agent.Cluster == c.Cluster && string(pending.CA) == string(ca) {
-		if _, err := parseKey(pending.Key); err == nil {
-			pending.Server = c.Server
-			return pending, nil
-		}
-	}
-	name := kept.Agent.Name
-	if name == "" {
-		name = pending.Agent.Name
-	}
-	if name == "" {
-		if name, err = agentName(); err != nil {
+		search.tell(err)
+		if err := c.wait(ctx, search.pace.after(err), changed); err != nil {
 			return Credentials{}, err
 		}
 	}
-	_, text, err := newKey()
-	if err != nil {
-		return Credentials{}, err
-	}
-	return Credentials{Server: c.Server, CA: ca, Agent: identity.Agent{Cluster: c.Cluster, Name: name}, Key: text}, nil
 }
 
-func agentName() (string, error) {
-	const alphabet = "bcdfghjklmnpqrstvwxz2456789"
-	raw := make([]byte, agentNameLength)
-	if _, err := rand.Read(raw); err != nil {
-		return "", fmt.Errorf("random agent name: %w", err)
-	}
-	for i := range raw {
-		raw[i] = alphabet[int(raw[i])%len(alphabet)]
-	}
-	return string(raw), nil
-}
-
-// ensureCluster creates the ManagedCluster, not accepted, if it is not there.
-func (c Config) ensureCluster(ctx context.Context, config *rest.Config) error {
-	client, err := clusterclient.NewForConfig(config)
-	if err != nil {
-		return fmt.Errorf("client of hub %s: %w", c.Server, err)
-	}
-	clusters := client.ClusterV1().ManagedClusters()
-	_, err = clusters.Get(ctx, c.Cluster, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		_, err = clusters.Create(ctx, &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: c.Cluster}}, metav1.CreateOptions{})
-		if apierrors.IsAlreadyExists(err) {
-			return nil
+// until is a context that ends when changed is closed, too.
+func until(ctx context.Context, changed <-chan struct{}) (context.Context, context.CancelFunc) {
+	ctx, cancel := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	watching.Go(func() {
+		select {
+		case <-changed:
+			cancel()
+		case <-ctx.Done():
 		}
+	})
+	return ctx, func() { cancel(); watching.Wait() }
+}
+
+// told clears what stood in the way of an identity.
+func (c Config) told(w Wish, credentials Credentials) {
+	c.State.Update(func(s agentstate.State) agentstate.State {
+		s.Hub, s.Cluster, s.Agent = credentials.Server, credentials.Agent.Cluster, credentials.Agent.Name
+		s.Bootstrap, s.HubConnection = c.bootstrapFault(w), nil
+		return s
+	})
+}
+
+// bootstrapFault is what is wrong with the bootstrap credentials that were given.
+func (c Config) bootstrapFault(w Wish) *agentstate.Fault {
+	if w.Fault == nil {
+		return nil
 	}
-	if err != nil {
-		return fmt.Errorf("managed cluster %s on the hub: %w", c.Cluster, err)
+	return &agentstate.Fault{Part: part, Reason: agentstate.BootstrapError, Message: w.Fault.Error(), At: c.Clock.Now()}
+}
+
+// search is one search for an identity, of many tries.
+type search struct {
+	Config
+	began time.Time
+	first bool // there was no identity before
+	tries int
+	pace  pace
+	last  string // what was told last
+	asked string // hub of which it was told that the cluster has to be accepted there
+}
+
+// final is the error that ends the process, or nil: the first join of an agent that somebody has just started can tell them
+// what is wrong, and systemd tries again.
+func (s *search) final(w Wish, err error) error {
+	var refused *JoinError
+	switch {
+	case !s.first || w.Unattended:
+		return nil
+	case errors.As(err, &refused):
+		return err
+	case len(w.Ways) == 0:
+		return err
+	case unreachable(err) && s.asked == "" && s.Clock.Since(s.began) > firstContact:
+		return refusal(exitUnreachable, "%w; check --server and that the hub runs", err)
 	}
 	return nil
+}
+
+// tell says what stands in the way, once.
+func (s *search) tell(err error) {
+	s.tries++
+	t := &trouble{reason: agentstate.HubError, err: err}
+	errors.As(err, &t)
+	now := s.Clock.Now()
+	s.State.Update(func(state agentstate.State) agentstate.State {
+		fault := &agentstate.Fault{Part: part, Reason: t.reason, Message: err.Error(), At: now}
+		if t.bootstrap {
+			state.Bootstrap = keepTime(state.Bootstrap, fault)
+			if s.first {
+				state.HubConnection = keepTime(state.HubConnection, &agentstate.Fault{Part: part, Reason: agentstate.NoIdentity, Message: "the agent has no identity on a hub yet", At: now})
+			}
+		} else {
+			state.HubConnection = keepTime(state.HubConnection, fault)
+		}
+		state.LastError = *keepTime(&state.LastError, fault)
+		return state
+	})
+	kind := kindOf(err)
+	if kind == s.last || t.reason == agentstate.HubUnauthorized && s.tries < patientTries {
+		return
+	}
+	s.last = kind
+	s.Log.WithField(log.FieldCluster, s.Wish.Get().Cluster).WithError(err).Warn("the agent has no use of a hub now; it tries again by itself")
+}
+
+// keepTime is after, met when before was if they are the same.
+func keepTime(before, after *agentstate.Fault) *agentstate.Fault {
+	if before != nil && before.Part == after.Part && before.Reason == after.Reason && before.Message == after.Message {
+		return before
+	}
+	return after
 }

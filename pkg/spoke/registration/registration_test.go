@@ -6,6 +6,8 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -20,9 +22,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	testingclock "k8s.io/utils/clock/testing"
 
+	"nave/pkg/agentstate"
 	"nave/pkg/certrequest"
 	"nave/pkg/identity"
+	"nave/pkg/live"
 	"nave/pkg/pki"
+	"nave/pkg/settings"
 	"nave/pkg/token"
 )
 
@@ -96,47 +101,7 @@ func identityFor(t *testing.T, ca *pki.Authority, agent identity.Agent, issued t
 	require.NoError(t, err)
 	key, err := pki.KeyPEM(pair.Key)
 	require.NoError(t, err)
-	return Credentials{Server: "https://hub", CA: pki.CertificatePEM(ca.Certificate), Agent: agent, Certificate: pki.CertificatePEM(pair.Certificate), Key: key}
-}
-
-func TestFits(t *testing.T) {
-	now := time.Now()
-	ca, other := authority(t), authority(t)
-	agent := identity.Agent{Cluster: "c1", Name: "a"}
-	tokenOf := func(a *pki.Authority) string {
-		made, err := token.New(token.CAHash(a.Certificate))
-		require.NoError(t, err)
-		return made.String()
-	}
-	for _, test := range []struct {
-		name   string
-		change func(*Credentials)
-		token  string
-		at     time.Time
-		want   string
-	}{
-		{"good", func(*Credentials) {}, "", now, ""},
-		{"good, with the used token still in the command line", func(*Credentials) {}, tokenOf(ca), now, ""},
-		{"good, with something that is no token", func(*Credentials) {}, "x", now, ""},
-		{"token of another hub", func(*Credentials) {}, tokenOf(other), now, "another hub"},
-		{"expired", func(*Credentials) {}, "", now.Add(2 * 365 * 24 * time.Hour), "expired"},
-		{"of another cluster", func(c *Credentials) { *c = identityFor(t, ca, identity.Agent{Cluster: "c2", Name: "a"}, now) }, "", now, "that of cluster c2"},
-		{"not issued yet", func(c *Credentials) { c.Certificate = nil }, "", now, "no certificate yet"},
-		{"key of another certificate", func(c *Credentials) { c.Key = identityFor(t, ca, agent, now).Key }, "", now, "certificate and key"},
-		{"certificate of another agent", func(c *Credentials) { c.Agent.Name = "b" }, "", now, "is for system:open-cluster-management:c1:a"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			kept := identityFor(t, ca, agent, now)
-			test.change(&kept)
-			c := Config{Cluster: "c1", Token: test.token, Clock: testingclock.NewFakeClock(test.at), Log: logrus.New()}
-			err := c.fits(kept)
-			if test.want == "" {
-				require.NoError(t, err)
-				return
-			}
-			require.ErrorContains(t, err, test.want)
-		})
-	}
+	return Credentials{Server: "https://hub", Entry: joinEntry, CA: pki.CertificatePEM(ca.Certificate), Agent: agent, Certificate: pki.CertificatePEM(pair.Certificate), Key: key}
 }
 
 func TestDataRoundTrip(t *testing.T) {
@@ -149,16 +114,31 @@ func TestDataRoundTrip(t *testing.T) {
 	require.Equal(t, kept, read)
 }
 
+// searchIn is a search with a store in a folder of its own.
+func searchIn(t *testing.T, cluster string) *search {
+	t.Helper()
+	return &search{Config: Config{
+		Wish: live.New(Wish{Cluster: cluster}), Store: Store{Dir: t.TempDir()}, Settings: live.New(settings.DefaultAgent()),
+		State: live.New(agentstate.State{}), Clock: testingclock.NewFakeClock(time.Now()), Log: quiet(),
+	}}
+}
+
+func quiet() *logrus.Logger {
+	logger := logrus.New()
+	logger.SetOutput(io.Discard)
+	return logger
+}
+
 func TestUnfinishedJoinIsContinued(t *testing.T) {
-	ca := pki.CertificatePEM(authority(t).Certificate)
-	c := Config{Server: "https://hub", Cluster: "c1", Store: Store{Dir: t.TempDir()}}
-	first, err := c.nextIdentity(Credentials{}, ca)
+	s := searchIn(t, "c1")
+	way := Bootstrap{Server: "https://hub", CA: pki.CertificatePEM(authority(t).Certificate)}
+	first, _, err := s.nextIdentity(Credentials{}, way)
 	require.NoError(t, err)
-	require.NoError(t, c.Store.savePending(first))
-	again, err := c.nextIdentity(Credentials{}, ca)
+	again, _, err := s.nextIdentity(Credentials{}, way)
 	require.NoError(t, err)
 	require.Equal(t, first, again, "the same key and name, so the same request on the hub")
-	elsewhere, err := c.nextIdentity(Credentials{}, pki.CertificatePEM(authority(t).Certificate))
+	way.CA = pki.CertificatePEM(authority(t).Certificate)
+	elsewhere, _, err := s.nextIdentity(Credentials{}, way)
 	require.NoError(t, err)
 	require.NotEqual(t, first.Key, elsewhere.Key, "another hub gets another key")
 	require.Equal(t, first.Agent, elsewhere.Agent, "the agent keeps its name")
@@ -167,32 +147,56 @@ func TestUnfinishedJoinIsContinued(t *testing.T) {
 // TestJoiningElsewhereKeepsTheOldIdentity until there is a new one.
 func TestJoiningElsewhereKeepsTheOldIdentity(t *testing.T) {
 	old := identityFor(t, authority(t), identity.Agent{Cluster: "c1", Name: "a"}, time.Now())
-	s := Store{Dir: t.TempDir()}
-	require.NoError(t, s.write(identityFile, old))
-	c := Config{Server: "https://other", Cluster: "c2", Store: s}
-	next, err := c.nextIdentity(old, pki.CertificatePEM(authority(t).Certificate))
+	s := searchIn(t, "c2")
+	require.NoError(t, s.Store.write(identityFile, old))
+	next, _, err := s.nextIdentity(old, Bootstrap{Server: "https://other", CA: pki.CertificatePEM(authority(t).Certificate)})
 	require.NoError(t, err)
-	require.NoError(t, s.savePending(next))
 	require.Equal(t, "a", next.Agent.Name)
-	kept, err := s.load(context.Background())
+	kept, err := s.Store.load(context.Background())
 	require.NoError(t, err)
 	require.Equal(t, old, kept)
 }
 
-func TestPassing(t *testing.T) {
+// TestUnfinishedRenewalIsContinued after a restart, with the same key.
+func TestUnfinishedRenewalIsContinued(t *testing.T) {
+	current := identityFor(t, authority(t), identity.Agent{Cluster: "c1", Name: "a"}, time.Now())
+	s := searchIn(t, "c1")
+	first, err := s.renewal(current)
+	require.NoError(t, err)
+	require.NotEqual(t, current.Key, first.Key, "a new certificate has a new key")
+	again, err := s.renewal(current)
+	require.NoError(t, err)
+	require.Equal(t, first.Key, again.Key)
+	current.Agent.Name = "b"
+	other, err := s.renewal(current)
+	require.NoError(t, err)
+	require.NotEqual(t, first.Key, other.Key, "the request of another agent is none of ours")
+}
+
+func TestPace(t *testing.T) {
+	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "x"}, "", errors.New("x"))
 	for _, test := range []struct {
 		name string
 		err  error
-		want bool
+		want time.Duration // after the third failure
 	}{
-		{"no answer", errors.New("connection refused"), true},
-		{"busy", apierrors.NewTooManyRequests("later", 1), true},
-		{"ill", apierrors.NewInternalError(errors.New("x")), true},
-		{"forbidden", apierrors.NewForbidden(schema.GroupResource{Resource: "x"}, "", errors.New("x")), false},
-		{"token used", refusal(exitUsed, "x"), false},
-		{"denied by a person", certrequest.ErrDenied, true},
+		{"no answer", errors.New("connection refused"), absentPause},
+		{"busy", apierrors.NewTooManyRequests("later", 1), absentPause},
+		{"ill", apierrors.NewInternalError(errors.New("x")), absentPause},
+		{"forbidden", forbidden, 4 * firstPause},
+		{"a bootstrap credential that is not taken yet", unauthorized(refusal(exitUnknown, "x")), 4 * firstPause},
+		{"token used", refusal(exitUsed, "x"), finalPause},
+		{"denied by a person", fmt.Errorf("request: %w", certrequest.ErrDenied), deniedPause},
 	} {
-		require.Equal(t, test.want, passing(test.err), test.name)
+		t.Run(test.name, func(t *testing.T) {
+			var p pace
+			p.after(test.err)
+			p.after(test.err)
+			require.Equal(t, test.want, p.after(test.err))
+			for range 100 {
+				require.LessOrEqual(t, p.after(test.err), finalPause)
+			}
+		})
 	}
 }
 

@@ -3,7 +3,6 @@ package registration
 import (
 	"context"
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -20,8 +19,12 @@ const (
 	// A certificate is renewed when between earliest and latest of its life are left (spec 2.3).
 	earliest, latest = 0.25, 0.20
 
-	// retryRenewal is how soon a renewal that did not work is tried again; a fifth of a life is time for many.
-	retryRenewal = time.Minute
+	// triesOfRenewal is how often, at least, a renewal that does not work is tried before the certificate ends; the pause
+	// between two tries is a minute at most.
+	triesOfRenewal = 20
+	retryRenewal   = time.Minute
+
+	stampLayout = time.RFC3339
 )
 
 // Ended says why an agent's identity is of no use any more; another one has to be found.
@@ -30,11 +33,11 @@ type Ended struct{ Reason string }
 // Error implements error.
 func (e *Ended) Error() string { return e.Reason }
 
-// Keep keeps an identity fresh over the connection that it gives, until ctx ends. Each new one is in use at once. It
-// returns *Ended when the identity is of no use any more.
-func (c Config) Keep(ctx context.Context, hub *uplink.Uplink, credentials Credentials) error {
+// Renew keeps the certificate fresh over the connection that it gives, until ctx ends. Each new one is in use at once, and
+// told with the outcome of each try. It returns *Ended when the certificate has expired all the same.
+func (c Config) Renew(ctx context.Context, hub *uplink.Uplink, current Credentials, told func(Rotation)) error {
 	for {
-		leaf, err := credentials.leaf()
+		leaf, err := current.leaf()
 		if err != nil {
 			return err
 		}
@@ -42,52 +45,84 @@ func (c Config) Keep(ctx context.Context, hub *uplink.Uplink, credentials Creden
 			s.CertificateFrom, s.CertificateUntil = leaf.NotBefore, leaf.NotAfter
 			return s
 		})
+		told(Rotation{From: leaf.NotBefore, Until: leaf.NotAfter})
 		if err := c.sleepUntil(ctx, renewalTime(leaf, rand.Float64())); err != nil {
 			return nil
 		}
-		next, err := c.renew(ctx, hub, credentials, leaf.NotAfter)
+		next, err := c.renew(ctx, hub, current, leaf, told)
 		if ctx.Err() != nil {
 			return nil
 		}
 		if err != nil {
-			return &Ended{fmt.Sprintf("the certificate expired at %s: %v", leaf.NotAfter.UTC().Format(time.RFC3339), err)}
+			return &Ended{fmt.Sprintf("the certificate expired at %s and was not renewed: %v", leaf.NotAfter.UTC().Format(stampLayout), err)}
 		}
 		if err := hub.Replace(next.Target()); err != nil {
 			return err
 		}
-		credentials = next
-		c.Log.WithField(log.FieldCluster, c.Cluster).Info("certificate is renewed")
+		current = next
+		c.Log.WithField(log.FieldCluster, current.Agent.Cluster).Info("certificate is renewed")
 	}
 }
 
-// renew asks until it is answered, or the certificate ends. All tries are one request with one key.
-func (c Config) renew(ctx context.Context, hub *uplink.Uplink, current Credentials, end time.Time) (Credentials, error) {
-	key, text, err := newKey()
+// renew asks until it is answered, or the certificate ends. All tries, over restarts of the agent as well, are one request
+// with one key.
+func (c Config) renew(ctx context.Context, hub *uplink.Uplink, current Credentials, leaf *x509.Certificate, told func(Rotation)) (Credentials, error) {
+	pause := min(retryRenewal, leaf.NotAfter.Sub(c.Clock.Now())/triesOfRenewal)
+	failing := false
+	for {
+		next, err := c.renewOnce(ctx, hub, current)
+		if err == nil {
+			return next, nil
+		}
+		if ctx.Err() != nil || c.Clock.Now().After(leaf.NotAfter) {
+			return next, err
+		}
+		told(Rotation{Err: err})
+		if !failing {
+			c.Log.WithField(log.FieldCluster, current.Agent.Cluster).WithError(err).Warn("certificate is not renewed yet")
+		}
+		failing = true
+		if err := c.wait(ctx, pause, nil); err != nil {
+			return next, err
+		}
+	}
+}
+
+func (c Config) renewOnce(ctx context.Context, hub *uplink.Uplink, current Credentials) (Credentials, error) {
+	next, err := c.renewal(current)
 	if err != nil {
-		return Credentials{}, err
+		return next, err
+	}
+	key, err := parseKey(next.Key)
+	if err != nil {
+		return next, err
 	}
 	kube, err := kubernetes.NewForConfig(hub.Client(c.UserAgent))
 	if err != nil {
-		return Credentials{}, fmt.Errorf("client of hub %s: %w", current.Server, err)
+		return next, fmt.Errorf("client of hub %s: %w", current.Server, err)
 	}
+	if next.Certificate, err = c.request(ctx, kube, current.Agent, key); err != nil {
+		return next, err
+	}
+	if err := next.usable(c.Clock.Now()); err != nil {
+		return next, errors.Join(fmt.Errorf("the hub issued a certificate that cannot be used: %w", err), c.Store.dropPending())
+	}
+	return next, c.Store.save(ctx, next)
+}
+
+// renewal is the identity with the key of the next certificate: one that was asked for already, or a new one.
+func (c Config) renewal(current Credentials) (Credentials, error) {
 	next := current
-	next.Key = text
-	for {
-		next.Certificate, err = c.request(ctx, kube, current.Agent, key)
-		if err == nil {
-			err = next.usable(c.Clock.Now())
-		}
-		if err == nil {
-			err = c.Store.save(ctx, next)
-		}
-		if err == nil || ctx.Err() != nil || c.Clock.Now().After(end) {
-			return next, err
-		}
-		c.Log.WithField(log.FieldCluster, c.Cluster).WithError(err).Warn("certificate is not renewed yet")
-		if err := wait(ctx, retryRenewal); err != nil {
-			return Credentials{}, err
-		}
+	pending, err := c.Store.loadPending()
+	if err == nil && pending.Agent == current.Agent && pending.Server == current.Server && len(pending.Key) > 0 {
+		next.Key = pending.Key
+		return next, nil
 	}
+	if _, next.Key, err = newKey(); err != nil {
+		return next, err
+	}
+	next.Certificate = nil
+	return next, c.Store.savePending(next)
 }
 
 // renewalTime is when a certificate is renewed; luck in [0, 1) spreads a thousand agents that joined together.
@@ -110,12 +145,4 @@ func (c Config) sleepUntil(ctx context.Context, t time.Time) error {
 	case <-timer.C():
 		return nil
 	}
-}
-
-func parseCertificate(text []byte) (*x509.Certificate, error) {
-	block, _ := pem.Decode(text)
-	if block == nil {
-		return nil, errors.New("the CA of the hub is missing")
-	}
-	return x509.ParseCertificate(block.Bytes)
 }

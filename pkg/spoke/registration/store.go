@@ -43,6 +43,12 @@ type Store struct {
 // errNone says that no identity is kept yet.
 var errNone = errors.New("it has never joined")
 
+// Holds tells whether there is an identity in the data directory.
+func (s Store) Holds() bool {
+	_, err := os.Stat(filepath.Join(s.Dir, identityFile))
+	return err == nil
+}
+
 // load returns the identity that is kept. Without a file it takes what is in the cluster: an earlier agent, ours or
 // upstream's, has left it there.
 func (s Store) load(ctx context.Context) (Credentials, error) {
@@ -65,8 +71,8 @@ func (s Store) save(ctx context.Context, c Credentials) error {
 	if err := s.write(identityFile, c); err != nil {
 		return err
 	}
-	if err := os.Remove(filepath.Join(s.Dir, pendingFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("keep identity in %s: %w", s.Dir, err)
+	if err := s.dropPending(); err != nil {
+		return err
 	}
 	data, err := c.data()
 	if err != nil {
@@ -79,6 +85,13 @@ func (s Store) save(ctx context.Context, c Credentials) error {
 func (s Store) loadPending() (Credentials, error) { return s.read(pendingFile) }
 
 func (s Store) savePending(c Credentials) error { return s.write(pendingFile, c) }
+
+func (s Store) dropPending() error {
+	if err := os.Remove(filepath.Join(s.Dir, pendingFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("keep identity in %s: %w", s.Dir, err)
+	}
+	return nil
+}
 
 func (s Store) read(name string) (Credentials, error) {
 	file := filepath.Join(s.Dir, name)
