@@ -5,6 +5,11 @@ import "embed"
 
 //go:generate go run nave/scripts/crds
 
+// HubCRDs are the definitions that the hub installs in itself, as hub/*.yaml. Upstream's tools look for them as such.
+//
+//go:embed hub/*.yaml
+var HubCRDs embed.FS
+
 // SpokeCRDs are the definitions that the agent installs on its managed cluster, as spoke/*.yaml.
 //
 //go:embed spoke/*.yaml

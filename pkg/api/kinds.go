@@ -12,7 +12,6 @@ import (
 	clusterv1alpha1 "open-cluster-management.io/api/cluster/v1alpha1"
 	clusterv1beta1 "open-cluster-management.io/api/cluster/v1beta1"
 	clusterv1beta2 "open-cluster-management.io/api/cluster/v1beta2"
-	operatorv1 "open-cluster-management.io/api/operator/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 	workv1alpha1 "open-cluster-management.io/api/work/v1alpha1"
 
@@ -77,6 +76,5 @@ func kinds() []kind {
 			versions:  []version{served(addonv1alpha1.GroupVersion, &addonv1alpha1.AddOnTemplate{}, &addonv1alpha1.AddOnTemplateList{})},
 			canonical: canonicalAddOnTemplate,
 		},
-		{versions: []version{served(operatorv1.GroupVersion, &operatorv1.ClusterManager{}, &operatorv1.ClusterManagerList{})}},
 	}
 }

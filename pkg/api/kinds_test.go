@@ -192,9 +192,4 @@ apiVersion: addon.open-cluster-management.io/v1alpha1
 kind: AddOnTemplate
 metadata: {name: a}
 spec: {agentSpec: {workload: {manifests: []}}}`, `spec.addonName: Required value`},
-	{"hub: mode", `
-apiVersion: operator.open-cluster-management.io/v1
-kind: ClusterManager
-metadata: {name: cluster-manager}
-spec: {deployOption: {mode: Elsewhere}}`, `spec.deployOption.mode: Unsupported value: "Elsewhere": supported values: "Default", "Hosted"`},
 }

@@ -56,7 +56,7 @@ var _ admission.InitializationValidator = &rules{}
 
 func (c *Config) registerAdmission(plugins *admission.Plugins) {
 	plugins.Register(pluginName, func(io.Reader) (admission.Interface, error) {
-		return &rules{Handler: admission.NewHandler(admission.Create, admission.Update), clock: c.Clock}, nil
+		return &rules{Handler: admission.NewHandler(admission.Create, admission.Update, admission.Delete), clock: c.Clock}, nil
 	})
 }
 
@@ -142,6 +142,9 @@ func (r *rules) Validate(ctx context.Context, a admission.Attributes, _ admissio
 		return nil
 	}
 	if err := r.tokens.Validate(ctx, a); err != nil {
+		return err
+	}
+	if err := validateManager(a); err != nil {
 		return err
 	}
 	switch obj := a.GetObject().(type) {

@@ -190,7 +190,6 @@ func TestEveryKindIsServedNatively(t *testing.T) {
 		"addon.open-cluster-management.io/v1alpha1 managedclusteraddons":       "mca,mcas",
 		"addon.open-cluster-management.io/v1alpha1 addondeploymentconfigs":     "",
 		"addon.open-cluster-management.io/v1alpha1 addontemplates":             "",
-		"operator.open-cluster-management.io/v1 clustermanagers":               "",
 	} {
 		resource, ok := found[name]
 		require.True(t, ok, name)
@@ -422,7 +421,6 @@ func TestEveryKindCanBeMadeWithoutStatus(t *testing.T) {
 		{"addon.open-cluster-management.io/v1beta1", "managedclusteraddons", "ManagedClusterAddOn", "stateless", `{}`},
 		{"addon.open-cluster-management.io/v1beta1", "addondeploymentconfigs", "AddOnDeploymentConfig", "stateless", `{}`},
 		{"addon.open-cluster-management.io/v1alpha1", "addontemplates", "AddOnTemplate", "", `{addonName: a, agentSpec: {workload: {manifests: [{apiVersion: v1, kind: ConfigMap, metadata: {name: m}}]}}}`},
-		{"operator.open-cluster-management.io/v1", "clustermanagers", "ClusterManager", "", `{}`},
 	} {
 		t.Run(test.kind, func(t *testing.T) {
 			o := object(t, `{apiVersion: `+test.version+`, kind: `+test.kind+`, metadata: {name: stateless}}`)

@@ -27,7 +27,10 @@ func (g *global) hubCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "hub",
 		Short: "Run the hub: database, API server and controllers in this process",
-		Args:  exactly(0, "no arguments"),
+		Long: "Run the hub: database, API server and controllers in this process.\n\n" +
+			"The object ClusterManager cluster-manager can change settings while the hub runs. What it sets wins over flags and the\n" +
+			"configuration file; what it leaves out is as they say.",
+		Args: exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if _, err := g.load(cmd, agentFlags()); err != nil {
 				return err

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -26,6 +28,7 @@ import (
 	"nave/pkg/controller/availability"
 	"nave/pkg/controller/bootstrap"
 	"nave/pkg/controller/cleanup"
+	"nave/pkg/controller/clustermanager"
 	"nave/pkg/controller/clusterset"
 	"nave/pkg/controller/featurelabel"
 	"nave/pkg/controller/kube"
@@ -87,6 +90,16 @@ func (c *controlling) Start(ctx context.Context) error {
 		return err
 	}
 	controllers["bootstrap"] = published
+	manager, err := clustermanager.New(clustermanager.Config{
+		Log: c.logger("clustermanager"), Hub: shared.loopback, Settings: c.hub.config.Settings, Running: slices.Sorted(maps.Keys(controllers)),
+	})
+	if err != nil {
+		return err
+	}
+	if err := manager.Ensure(ctx); err != nil {
+		return err
+	}
+	controllers["clustermanager"] = manager
 	running, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c.stop = stop
 	if err := broadcaster.StartRecordingToSinkWithContext(running); err != nil {

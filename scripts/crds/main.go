@@ -12,8 +12,8 @@ import (
 
 const module = "open-cluster-management.io/api"
 
-// targets says which definitions go where: the kinds that the hub serves natively, and those that an agent installs on
-// its managed cluster.
+// targets says which definitions go where: the kinds that the hub serves natively, those that it installs in itself, and
+// those that an agent installs on its managed cluster.
 var targets = map[string][]string{
 	"pkg/api/schema/crd": {
 		"addon/v1alpha1/*_addontemplates.crd.yaml",
@@ -22,12 +22,15 @@ var targets = map[string][]string{
 		"cluster/v1alpha1/*_addonplacementscores.crd.yaml",
 		"cluster/v1beta1/*.crd.yaml",
 		"cluster/v1beta2/*.crd.yaml",
-		"operator/v1/*_clustermanagers.crd.yaml",
 		"work/v1/*_manifestworks.crd.yaml",
 		"work/v1alpha1/*.crd.yaml",
 	},
+	"manifests/hub": {
+		"operator/v1/*_clustermanagers.crd.yaml",
+	},
 	"manifests/spoke": {
 		"cluster/v1alpha1/*_clusterclaims.crd.yaml",
+		"operator/v1/*_klusterlets.crd.yaml",
 		"work/v1/*_appliedmanifestworks.crd.yaml",
 	},
 }
