@@ -112,8 +112,7 @@ func (s *scope) checkAsked(selector labels.Selector) error {
 	return nil
 }
 
-// visible looks at the request that is asked for by name. It is read once more by the handler; nothing that is checked
-// here can change in between, since labels of a signing request do not.
+// visible looks at the request that is asked for by name. The handler reads it once more; its labels never change.
 func (n narrowing) visible(r *http.Request, s *scope, name string) error {
 	csr, err := n.kube.CertificatesV1().CertificateSigningRequests().Get(r.Context(), name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {

@@ -7,10 +7,14 @@ import (
 	"crypto/x509/pkix"
 	"encoding/asn1"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
+	"math"
 	"net"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -123,6 +127,35 @@ func TestForgedRenewal(t *testing.T) {
 			admin.certificate(ctx, t, csr.Name)
 		}
 	})
+	t.Run("life of a century", func(t *testing.T) {
+		century := int32(math.MaxInt32)
+		csr, err := self.ask(ctx, t, request{agent: agent, seconds: &century})
+		require.NoError(t, err, "signers shorten lives, as Kubernetes says they may")
+		block, _ := pem.Decode(admin.certificate(ctx, t, csr.Name))
+		certificate, err := x509.ParseCertificate(block.Bytes)
+		require.NoError(t, err)
+		require.LessOrEqual(t, certificate.NotAfter.Sub(certificate.NotBefore), 366*24*time.Hour)
+		require.False(t, certificate.IsCA)
+	})
+}
+
+// TestCertificateForAClusterThatIsNotThere is approved by mistake, and would be good for whoever comes under that name.
+func TestCertificateForAClusterThatIsNotThere(t *testing.T) {
+	admin, ctx := start(t)
+	agent := identity.Agent{Cluster: "not-there", Name: "agent1"}
+	_, err := admin.bootstrap(t).ask(ctx, t, request{agent: agent})
+	require.ErrorContains(t, err, "ManagedCluster not-there does not exist")
+	csr, err := admin.ask(ctx, t, request{agent: agent})
+	require.NoError(t, err)
+	admin.approve(ctx, t, csr)
+	require.Eventually(t, func() bool {
+		csr, err = admin.kube.CertificatesV1().CertificateSigningRequests().Get(ctx, csr.Name, metav1.GetOptions{})
+		require.NoError(t, err)
+		return slices.ContainsFunc(csr.Status.Conditions, func(c certificatesv1.CertificateSigningRequestCondition) bool {
+			return c.Type == certificatesv1.CertificateFailed && c.Reason == "ClusterNotRegistered"
+		})
+	}, patience, tick)
+	require.Empty(t, csr.Status.Certificate)
 }
 
 // TestRenewalWithoutAMatchingRequester has a bootstrap identity and a stranger ask for what only an agent gets by itself.
