@@ -42,8 +42,10 @@ func (s *session) loops() ([]loop, error) {
 	if err != nil {
 		return nil, err
 	}
+	record := newRecorder(s.kube, s.credentials.Agent.Cluster)
 	status, err := clusterstatus.New(clusterstatus.Config{
 		Log: s.config.Log.WithField(log.FieldComponent, "status"), Cluster: s.config.Hub.Cluster, Hub: s.clusters, Clusters: self, Spoke: s.spoke, Clock: s.config.Clock,
+		Settings: s.settings, Events: record,
 	})
 	if err != nil {
 		return nil, err
@@ -74,6 +76,7 @@ func (s *session) loops() ([]loop, error) {
 		}},
 		{"wish", func(ctx context.Context) error { return s.registration.Heed(ctx, s.credentials) }},
 		{"standing", func(ctx context.Context) error { return s.registration.Attend(ctx, s.uplink, s.credentials, self) }},
+		{"events", record.run},
 		{"heartbeat", beat.Run},
 		{"status", status.Run},
 		{"work", works.Run},

@@ -18,6 +18,7 @@ import (
 func (g *global) agentCommand() *cobra.Command {
 	c := agent.Config{Settings: settings.DefaultAgent()}
 	var tokenFile string
+	var set agentSettings
 	cmd := &cobra.Command{
 		Use:   "agent",
 		Short: "Run the agent of a cluster: join it to a hub, pull and apply its work",
@@ -38,6 +39,9 @@ func (g *global) agentCommand() *cobra.Command {
 			if c.Hub.Server == "" && (c.Hub.Token != "" || c.Hub.TokenFile != "") {
 				return usageError{errors.New("a token needs the hub's address; give it with --server https://HOST:7443")}
 			}
+			if err := set.apply(&c.Settings); err != nil {
+				return err
+			}
 			if c.Log, err = g.logger(); err != nil {
 				return err
 			}
@@ -54,7 +58,7 @@ func (g *global) agentCommand() *cobra.Command {
 	cmd.Flags().StringVar(&tokenFile, "token-file", "", "file that holds the join token")
 	cmd.Flags().StringVar(&c.Hub.Cluster, "cluster-name", hostClusterName(), "name of the cluster on the hub")
 	cmd.Flags().StringVar(&c.Kubeconfig, "kubeconfig", "", "access to the cluster; in-cluster, k3s's and ~/.kube/config are found by themselves")
-	addAddOnSettings(cmd.Flags(), &c.Settings)
+	set.add(cmd.Flags(), &c.Settings)
 	cmd.Flags().String("config", "", "YAML file with flags as keys")
 	g.refuseForeign(cmd, hubFlags())
 	return cmd

@@ -39,6 +39,7 @@ func newAddOn(t *testing.T, ctx context.Context, b *bench, cluster, name string,
 	t.Helper()
 	config, err := b.Hub()
 	require.NoError(t, err)
+	config.QPS = -1
 	client, err := addonclient.NewForConfig(config)
 	require.NoError(t, err)
 	a := &addonBench{bench: b, cluster: cluster, name: name, namespace: name + "-system", addons: client}
@@ -172,7 +173,7 @@ func TestAddOnSwitchesDriver(t *testing.T) {
 	token, stderr, code := b.run(t, "token", "create", "--data-dir", b.hubData(t), "--auto-accept")
 	require.Zero(t, code, stderr)
 	dir := t.TempDir()
-	t.Setenv("NAVE_ADDON_DRIVER", "token")
+	t.Setenv("NAVE_ADDON_KUBECLIENT_REGISTRATION_AUTH", "token")
 	agent := startAgent(t, b, first, strings.TrimSpace(token), cluster, dir)
 	t.Cleanup(func() { _, _, _ = b.run(t, "cluster", "remove", "--data-dir", b.hubData(t), cluster) })
 	eventually(t, ctx, "the cluster joins", func() error {
@@ -202,7 +203,7 @@ func TestAddOnSwitchesDriver(t *testing.T) {
 	})
 
 	agent.stop(t)
-	t.Setenv("NAVE_ADDON_DRIVER", "csr")
+	t.Setenv("NAVE_ADDON_KUBECLIENT_REGISTRATION_AUTH", "csr")
 	agent = startAgent(t, b, first, strings.TrimSpace(token), cluster, dir)
 	secret = a.secret(t, ctx, secret.Name, "tls.crt")
 	require.NotContains(t, secret.Data, "token")
@@ -213,7 +214,7 @@ func TestAddOnSwitchesDriver(t *testing.T) {
 	})
 
 	agent.stop(t)
-	t.Setenv("NAVE_ADDON_DRIVER", "token")
+	t.Setenv("NAVE_ADDON_KUBECLIENT_REGISTRATION_AUTH", "token")
 	startAgent(t, b, first, strings.TrimSpace(token), cluster, dir)
 	require.Equal(t, account, a.whoami(t, ctx, a.secret(t, ctx, secret.Name, "token")))
 }

@@ -3,22 +3,11 @@ package clusterstatus
 import (
 	"fmt"
 	"net/http"
-	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
-	clusterv1alpha1 "open-cluster-management.io/api/cluster/v1alpha1"
-)
-
-const (
-	// maxCustomClaims is how many claims beside the reserved ones are reported, as upstream's default has it.
-	maxCustomClaims = 20
-
-	spokeOnlyLabel       = "open-cluster-management.io/spoke-only"
-	conditionClockSynced = "ManagedClusterConditionClockSynced"
 )
 
 // observed is what the agent saw of its cluster.
@@ -27,13 +16,14 @@ type observed struct {
 	health  int // status code of the API server's health check
 	detail  string
 	nodes   []*corev1.Node
-	claims  []*clusterv1alpha1.ClusterClaim
+	claims  []clusterv1.ManagedClusterClaim
+	claimed bool // whether claims is what the hub should know; otherwise others may keep them there
 }
 
 // clockApart tells whether the hub found this cluster's clock to be wrong; then nothing that the agent says has a time
 // that means anything, and it says nothing.
 func clockApart(mc *clusterv1.ManagedCluster) bool {
-	return meta.IsStatusConditionFalse(mc.Status.Conditions, conditionClockSynced)
+	return meta.IsStatusConditionFalse(mc.Status.Conditions, clusterv1.ManagedClusterConditionClockSynced)
 }
 
 // next is the status that the cluster should have by what was observed (spec 2.4).
@@ -49,7 +39,9 @@ func next(mc *clusterv1.ManagedCluster, o observed) clusterv1.ManagedClusterStat
 	set(metav1.Condition{Type: clusterv1.ManagedClusterConditionAvailable, Status: metav1.ConditionTrue, Reason: "ManagedClusterAvailable", Message: "Managed cluster is available"})
 	status.Version.Kubernetes = o.version
 	status.Capacity, status.Allocatable = resources(status.Capacity, o.nodes)
-	status.ClusterClaims = claims(o.claims)
+	if o.claimed {
+		status.ClusterClaims = o.claims
+	}
 	return status
 }
 
@@ -76,24 +68,4 @@ func add(sum clusterv1.ResourceList, part corev1.ResourceList) {
 		total.Add(quantity)
 		sum[clusterv1.ResourceName(name)] = total
 	}
-}
-
-// claims are those to report: the reserved ones always, of the others the first by name.
-func claims(all []*clusterv1alpha1.ClusterClaim) []clusterv1.ManagedClusterClaim {
-	var reserved, custom []clusterv1.ManagedClusterClaim
-	for _, claim := range all {
-		if _, hidden := claim.Labels[spokeOnlyLabel]; hidden {
-			continue
-		}
-		c := clusterv1.ManagedClusterClaim{Name: claim.Name, Value: claim.Spec.Value}
-		if slices.Contains(clusterv1alpha1.ReservedClusterClaimNames[:], claim.Name) {
-			reserved = append(reserved, c)
-		} else {
-			custom = append(custom, c)
-		}
-	}
-	byName := func(a, b clusterv1.ManagedClusterClaim) int { return strings.Compare(a.Name, b.Name) }
-	slices.SortFunc(reserved, byName)
-	slices.SortFunc(custom, byName)
-	return append(reserved, custom[:min(len(custom), maxCustomClaims)]...)
 }
