@@ -66,7 +66,7 @@ func New(c Config) (*Agent, error) {
 	if reasons := identity.CheckClusterName(c.Hub.Cluster); len(reasons) > 0 {
 		return nil, fmt.Errorf("cluster name %q: %s; choose another one with --cluster-name", c.Hub.Cluster, reasons[0])
 	}
-	dir := filepath.Join(c.DataDir, "agent")
+	dir := folder(c.DataDir)
 	release, err := datadir.Lock(dir, "nave agent")
 	if err != nil {
 		return nil, err
@@ -77,6 +77,9 @@ func New(c Config) (*Agent, error) {
 	}
 	return a, nil
 }
+
+// folder is the agent's part of a data directory, which it may share with a hub.
+func folder(dataDir string) string { return filepath.Join(dataDir, "agent") }
 
 func (a *Agent) prepare() error {
 	store := registration.Store{Dir: filepath.Join(a.dir, registration.SecretName)}

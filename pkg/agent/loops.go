@@ -24,6 +24,7 @@ type loop struct {
 func (a *Agent) loops() ([]loop, error) {
 	return []loop{
 		{"bootstrap", func(ctx context.Context) error { return a.registration.Watch(ctx, a.config.Hub, a.kube) }},
+		{"state", a.writeState},
 		{"footprint", func(ctx context.Context) error { return footprint.Trim(ctx, a.config.Log) }},
 	}, nil
 }

@@ -17,8 +17,8 @@ import (
 
 func (g *global) agentCommand() *cobra.Command {
 	c := agent.Config{Settings: settings.DefaultAgent()}
-	var tokenFile string
 	var set agentSettings
+	var tokenFile string
 	cmd := &cobra.Command{
 		Use:   "agent",
 		Short: "Run the agent of a cluster: join it to a hub, pull and apply its work",
@@ -39,7 +39,7 @@ func (g *global) agentCommand() *cobra.Command {
 			if c.Hub.Server == "" && (c.Hub.Token != "" || c.Hub.TokenFile != "") {
 				return usageError{errors.New("a token needs the hub's address; give it with --server https://HOST:7443")}
 			}
-			if err := set.apply(&c.Settings); err != nil {
+			if err := set.fill(&c.Settings, len(c.Hub.Kubeconfigs)); err != nil {
 				return err
 			}
 			if c.Log, err = g.logger(); err != nil {
@@ -56,11 +56,13 @@ func (g *global) agentCommand() *cobra.Command {
 	cmd.Flags().StringVar(&c.Hub.Server, "server", "", "address of the hub, https://HOST:7443")
 	cmd.Flags().StringVar(&c.Hub.Token, "token", "", "join token; others on this machine can see it here, NAVE_TOKEN or --token-file keep it to you")
 	cmd.Flags().StringVar(&tokenFile, "token-file", "", "file that holds the join token")
+	cmd.Flags().StringArrayVar(&c.Hub.Kubeconfigs, "bootstrap-kubeconfig", nil, "file with a kubeconfig that may join a hub, instead of a token; several are several hubs to choose from")
 	cmd.Flags().StringVar(&c.Hub.Cluster, "cluster-name", hostClusterName(), "name of the cluster on the hub")
 	cmd.Flags().StringVar(&c.Kubeconfig, "kubeconfig", "", "access to the cluster; in-cluster, k3s's and ~/.kube/config are found by themselves")
 	set.add(cmd.Flags(), &c.Settings)
 	cmd.Flags().String("config", "", "YAML file with flags as keys")
 	g.refuseForeign(cmd, hubFlags())
+	cmd.AddCommand(g.agentStatusCommand())
 	return cmd
 }
 

@@ -1,47 +1,71 @@
 package cli
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/spf13/pflag"
 	"github.com/stretchr/testify/require"
+	"open-cluster-management.io/api/feature"
 
 	"nave/pkg/settings"
 )
 
+func agentSettingsOf(t *testing.T, hubs int, arguments string) (settings.Agent, error) {
+	t.Helper()
+	s := settings.DefaultAgent()
+	var set agentSettings
+	flags := pflag.NewFlagSet("agent", pflag.ContinueOnError)
+	set.add(flags, &s)
+	require.NoError(t, flags.Parse(strings.Fields(arguments)))
+	return s, set.fill(&s, hubs)
+}
+
 func TestAgentSettings(t *testing.T) {
+	unset, err := agentSettingsOf(t, 1, "")
+	require.NoError(t, err)
+	want := settings.DefaultAgent()
+	want.Features = settings.Features{}
+	require.Equal(t, want, unset, "without flags it is upstream's defaults")
+
+	all, err := agentSettingsOf(t, 2, "--cluster-labels a=b --cluster-annotations agent.open-cluster-management.io/x=y --external-server-urls https://[2001:db8::1]:6443,https://api "+
+		"--client-cert-expiration-seconds 3600 --cluster-healthcheck-period 5s --max-custom-cluster-claims 0 --reserved-cluster-claim-suffixes x.io,y.io "+
+		"--addon-kubeclient-registration-auth token --addon-token-expiration-seconds 600 --hub-connection-timeout-seconds 180 --feature-gates ClusterProperty=true")
+	require.NoError(t, err)
+	require.Equal(t, settings.Agent{
+		Features:            settings.Features{feature.ClusterProperty: true, feature.MultipleHubs: true},
+		ClusterLabels:       map[string]string{"a": "b"},
+		ClusterAnnotations:  map[string]string{"agent.open-cluster-management.io/x": "y"},
+		ExternalServerURLs:  []settings.ServerURL{{URL: "https://[2001:db8::1]:6443"}, {URL: "https://api"}},
+		CertificateLifetime: time.Hour, HealthCheckPeriod: 5 * time.Second, ReservedClaimSuffixes: []string{"x.io", "y.io"},
+		AddOnTokens: true, AddOnTokenLifetime: 10 * time.Minute, HubTimeout: 3 * time.Minute,
+	}, all)
+}
+
+func TestAgentSettingsRefused(t *testing.T) {
 	for _, test := range []struct {
-		name      string
-		arguments []string
-		want      func(*settings.Agent)
-		err       string
+		name, arguments string
+		hubs            int
+		want            string
 	}{
-		{"nothing said", nil, func(*settings.Agent) {}, ""},
-		{"all", []string{"--max-custom-cluster-claims=3", "--reserved-cluster-claim-suffixes=a,b", "--cluster-healthcheck-period=5s",
-			"--addon-kubeclient-registration-auth=token", "--addon-token-expiration-seconds=600"}, func(s *settings.Agent) {
-			s.MaxCustomClaims, s.ReservedClaimSuffixes, s.HealthCheckPeriod = 3, []string{"a", "b"}, 5*time.Second
-			s.AddOnTokens, s.AddOnTokenLifetime = true, 10*time.Minute
-		}, ""},
-		{"unknown driver", []string{"--addon-kubeclient-registration-auth=grpc"}, nil, "it is csr or token"},
-		{"short tokens", []string{"--addon-token-expiration-seconds=599"}, nil, "it is at least 600"},
-		{"no pause", []string{"--cluster-healthcheck-period=0s"}, nil, "it is more than 0"},
-		{"fewer than none", []string{"--max-custom-cluster-claims=-1"}, nil, "it is at least 0"},
+		{"short certificate", "--client-cert-expiration-seconds 3599", 1, "at least 3600"},
+		{"short token", "--addon-token-expiration-seconds 599", 1, "at least 600"},
+		{"impatient", "--hub-connection-timeout-seconds 179", 1, "at least 180"},
+		{"never looks", "--cluster-healthcheck-period 0s", 1, "more than 0"},
+		{"fewer than no claims", "--max-custom-cluster-claims -1", 1, "not negative"},
+		{"not https", "--external-server-urls http://api", 1, "no https URL"},
+		{"no URL", "--external-server-urls api:6443", 1, "no https URL"},
+		{"strange label", "--cluster-labels a/b/c=d", 1, "--cluster-labels"},
+		{"strange annotation", "--cluster-annotations /=d", 1, "--cluster-annotations"},
+		{"gate of the hub", "--feature-gates ManagedClusterAutoApproval=true", 1, "no feature gate"},
+		{"several hubs without the gate", "--feature-gates MultipleHubs=false", 2, "switched off"},
+		{"the gate without several hubs", "--feature-gates MultipleHubs=true", 1, "at least two"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got, want := settings.DefaultAgent(), settings.DefaultAgent()
-			var f agentSettings
-			flags := pflag.NewFlagSet("", pflag.ContinueOnError)
-			f.add(flags, &got)
-			require.NoError(t, flags.Parse(test.arguments))
-			err := f.apply(&got)
-			if test.err != "" {
-				require.ErrorContains(t, err, test.err)
-				return
-			}
-			require.NoError(t, err)
-			test.want(&want)
-			require.Equal(t, want, got)
+			_, err := agentSettingsOf(t, test.hubs, test.arguments)
+			require.ErrorContains(t, err, test.want)
+			require.ErrorAs(t, err, new(usageError))
 		})
 	}
 }

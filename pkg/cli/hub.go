@@ -13,7 +13,13 @@ import (
 
 // agentFlags and hubFlags tell a key of the wrong mode apart from a misspelt one.
 func agentFlags() map[string]string {
-	return map[string]string{"server": "nave agent", "token": "nave agent", "token-file": "nave agent", "cluster-name": "nave agent", "kubeconfig": "nave agent"}
+	foreign := map[string]string{}
+	for _, name := range []string{"server", "token", "token-file", "bootstrap-kubeconfig", "cluster-name", "kubeconfig", "cluster-labels",
+		"cluster-annotations", "external-server-urls", "client-cert-expiration-seconds", "cluster-healthcheck-period", "max-custom-cluster-claims",
+		"reserved-cluster-claim-suffixes", "addon-kubeclient-registration-auth", "addon-token-expiration-seconds", "hub-connection-timeout-seconds"} {
+		foreign[name] = "nave agent"
+	}
+	return foreign
 }
 
 func hubFlags() map[string]string {

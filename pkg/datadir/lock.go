@@ -46,6 +46,26 @@ func Lock(dir, what string) (release func() error, err error) {
 	return file.Close, nil
 }
 
+// Held tells whether a process has taken dir.
+func Held(dir string) (bool, error) {
+	file, err := os.Open(filepath.Join(dir, lockFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("lock of data directory %s: %w", dir, err)
+	}
+	defer file.Close() // which frees the lock, if this has got it
+	err = syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("lock of data directory %s: %w", dir, err)
+	}
+	return false, nil
+}
+
 func notWritable(dir string, err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("data directory %s is not writable for this user; run as its owner or choose another one with --data-dir", dir)
