@@ -88,7 +88,8 @@ func (s *session) loops() ([]loop, error) {
 // addonLoops are what is done for the add-ons on the cluster.
 func (s *session) addonLoops() ([]loop, error) {
 	config := addon.Config{
-		Log: s.config.Log.WithField(log.FieldComponent, "addon"), Agent: s.credentials.Agent, Server: s.credentials.Server, CA: s.credentials.CA,
+		Log: s.config.Log.WithField(log.FieldComponent, "addon"), Agent: s.credentials.Agent,
+		Entry: s.credentials.Entry, Endpoint: s.credentials.Endpoint(),
 		Hub: s.kube, AddOns: s.addons, Spoke: s.Agent.kube, KeyDir: filepath.Join(s.dir, "addons"), Settings: s.settings, Clock: s.config.Clock,
 		Informer: s.ownAddOns.Addon().V1beta1().ManagedClusterAddOns(), Clusters: s.own.Cluster().V1().ManagedClusters(),
 	}

@@ -3,10 +3,13 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -26,23 +29,24 @@ import (
 	"nave/pkg/pki"
 )
 
-// addonBench is an add-on on the hub, and the namespace on the first cluster in which its agent lives.
+// addonBench is an add-on on the hub, and the namespace on its cluster in which its agent lives.
 type addonBench struct {
 	*bench
 	cluster, name, namespace string
+	spoke                    *kubernetes.Clientset
 	addons                   *addonclient.Clientset
 }
 
-// newAddOn makes an add-on of a cluster whose agent serves the first one of the lab, with these registrations, as a controller of the add-on's own would. Its
+// newAddOn makes an add-on of a cluster whose agent serves spoke, one of the lab, with these registrations, as a controller of the add-on's own would. Its
 // namespace on the cluster does not exist yet.
-func newAddOn(t *testing.T, ctx context.Context, b *bench, cluster, name string, registrations ...addonv1beta1.RegistrationConfig) *addonBench {
+func newAddOn(t *testing.T, ctx context.Context, b *bench, spoke, cluster, name string, registrations ...addonv1beta1.RegistrationConfig) *addonBench {
 	t.Helper()
 	config, err := b.Hub()
 	require.NoError(t, err)
 	config.QPS = -1
 	client, err := addonclient.NewForConfig(config)
 	require.NoError(t, err)
-	a := &addonBench{bench: b, cluster: cluster, name: name, namespace: name + "-system", addons: client}
+	a := &addonBench{bench: b, cluster: cluster, name: name, spoke: b.spokes[spoke], namespace: name + "-system", addons: client}
 	addons := client.AddonV1beta1().ManagedClusterAddOns(cluster)
 	_, err = addons.Create(ctx, &addonv1beta1.ManagedClusterAddOn{ObjectMeta: metav1.ObjectMeta{
 		Name: name, Annotations: map[string]string{addonv1beta1.InstallNamespaceAnnotation: a.namespace},
@@ -52,7 +56,7 @@ func newAddOn(t *testing.T, ctx context.Context, b *bench, cluster, name string,
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		_ = addons.Delete(ctx, name, metav1.DeleteOptions{})
-		_ = b.spokes[first].CoreV1().Namespaces().Delete(ctx, a.namespace, metav1.DeleteOptions{})
+		_ = a.spoke.CoreV1().Namespaces().Delete(ctx, a.namespace, metav1.DeleteOptions{})
 	})
 	a.register(t, ctx, registrations...)
 	return a
@@ -82,7 +86,7 @@ func (a *addonBench) get(ctx context.Context) (*addonv1beta1.ManagedClusterAddOn
 
 func (a *addonBench) install(t *testing.T, ctx context.Context) {
 	t.Helper()
-	_, err := a.spokes[first].CoreV1().Namespaces().Create(ctx, namespaceObject(a.namespace), metav1.CreateOptions{})
+	_, err := a.spoke.CoreV1().Namespaces().Create(ctx, namespaceObject(a.namespace), metav1.CreateOptions{})
 	require.NoError(t, err)
 }
 
@@ -106,7 +110,7 @@ func (a *addonBench) secret(t *testing.T, ctx context.Context, name, key string)
 	t.Helper()
 	var secret *corev1.Secret
 	eventually(t, ctx, "secret "+name+" has "+key, func() (err error) {
-		if secret, err = a.spokes[first].CoreV1().Secrets(a.namespace).Get(ctx, name, metav1.GetOptions{}); err != nil {
+		if secret, err = a.spoke.CoreV1().Secrets(a.namespace).Get(ctx, name, metav1.GetOptions{}); err != nil {
 			mca, _ := a.get(ctx)
 			return fmt.Errorf("%w; status is %+v", err, mca)
 		}
@@ -139,7 +143,7 @@ func kubeRegistration() addonv1beta1.RegistrationConfig {
 // TestAddOnWithCertificate: the secret waits for the namespace, comes back when it is deleted, and goes with the add-on.
 func TestAddOnWithCertificate(t *testing.T) {
 	b, ctx := start(t)
-	a := newAddOn(t, ctx, b, first, "certified", kubeRegistration())
+	a := newAddOn(t, ctx, b, first, first, "certified", kubeRegistration())
 	eventually(t, ctx, "the driver is declared", func() error {
 		mca, err := a.get(ctx)
 		if err == nil && mca.Status.Registrations[0].KubeClient.Driver != "csr" {
@@ -155,7 +159,7 @@ func TestAddOnWithCertificate(t *testing.T) {
 	require.Equal(t, "system:open-cluster-management:cluster:cluster1:addon:certified:agent:certified", a.whoami(t, ctx, secret))
 	a.condition(t, ctx, "ClusterCertificateRotated", "ClientCertificateUpdated")
 
-	secrets := b.spokes[first].CoreV1().Secrets(a.namespace)
+	secrets := a.spoke.CoreV1().Secrets(a.namespace)
 	require.NoError(t, secrets.Delete(ctx, secret.Name, metav1.DeleteOptions{}))
 	again := a.secret(t, ctx, secret.Name, "tls.crt")
 	require.NotEqual(t, secret.UID, again.UID)
@@ -174,13 +178,13 @@ func TestAddOnSwitchesDriver(t *testing.T) {
 	require.Zero(t, code, stderr)
 	dir := t.TempDir()
 	t.Setenv("NAVE_ADDON_KUBECLIENT_REGISTRATION_AUTH", "token")
-	agent := startAgent(t, b, first, strings.TrimSpace(token), cluster, dir)
+	agent := startAgent(t, b, second, strings.TrimSpace(token), cluster, dir)
 	t.Cleanup(func() { _, _, _ = b.run(t, "cluster", "remove", "--data-dir", b.hubData(t), cluster) })
 	eventually(t, ctx, "the cluster joins", func() error {
 		_, err := b.hub.CoreV1().Namespaces().Get(ctx, cluster, metav1.GetOptions{})
 		return err
 	})
-	a := newAddOn(t, ctx, b, cluster, "switched", kubeRegistration())
+	a := newAddOn(t, ctx, b, second, cluster, "switched", kubeRegistration())
 	a.install(t, ctx)
 
 	secret := a.secret(t, ctx, "switched-hub-kubeconfig", "token")
@@ -204,7 +208,7 @@ func TestAddOnSwitchesDriver(t *testing.T) {
 
 	agent.stop(t)
 	t.Setenv("NAVE_ADDON_KUBECLIENT_REGISTRATION_AUTH", "csr")
-	agent = startAgent(t, b, first, strings.TrimSpace(token), cluster, dir)
+	agent = startAgent(t, b, second, strings.TrimSpace(token), cluster, dir)
 	secret = a.secret(t, ctx, secret.Name, "tls.crt")
 	require.NotContains(t, secret.Data, "token")
 	require.Equal(t, "system:open-cluster-management:cluster:drivers:addon:switched:agent:switched", a.whoami(t, ctx, secret))
@@ -215,14 +219,14 @@ func TestAddOnSwitchesDriver(t *testing.T) {
 
 	agent.stop(t)
 	t.Setenv("NAVE_ADDON_KUBECLIENT_REGISTRATION_AUTH", "token")
-	startAgent(t, b, first, strings.TrimSpace(token), cluster, dir)
+	startAgent(t, b, second, strings.TrimSpace(token), cluster, dir)
 	require.Equal(t, account, a.whoami(t, ctx, a.secret(t, ctx, secret.Name, "token")))
 }
 
 // TestAddOnWithItsOwnSigner: the request waits for whoever signs for the add-on.
 func TestAddOnWithItsOwnSigner(t *testing.T) {
 	b, ctx := start(t)
-	a := newAddOn(t, ctx, b, first, "signed", addonv1beta1.RegistrationConfig{Type: addonv1beta1.CustomSigner, CustomSigner: &addonv1beta1.CustomSignerConfig{
+	a := newAddOn(t, ctx, b, first, first, "signed", addonv1beta1.RegistrationConfig{Type: addonv1beta1.CustomSigner, CustomSigner: &addonv1beta1.CustomSignerConfig{
 		SignerName: "example.test/lantern",
 		Subject:    addonv1beta1.Subject{BaseSubject: addonv1beta1.BaseSubject{User: "lantern", Groups: []string{"lights"}}, OrganizationUnits: []string{"unit"}},
 	}})
@@ -246,8 +250,57 @@ func TestAddOnWithItsOwnSigner(t *testing.T) {
 	})
 	a.register(t, ctx)
 	eventually(t, ctx, "the secret is gone with its registration", func() error {
-		_, err := b.spokes[first].CoreV1().Secrets(a.namespace).Get(ctx, secret.Name, metav1.GetOptions{})
+		_, err := a.spoke.CoreV1().Secrets(a.namespace).Get(ctx, secret.Name, metav1.GetOptions{})
 		return gone(err)
+	})
+}
+
+// TestAddOnThatNobodySignsFor does not fill the hub with requests.
+func TestAddOnThatNobodySignsFor(t *testing.T) {
+	b, ctx := start(t)
+	const signer = "example.test/nobody"
+	a := newAddOn(t, ctx, b, first, first, "unsigned", addonv1beta1.RegistrationConfig{Type: addonv1beta1.CustomSigner, CustomSigner: &addonv1beta1.CustomSignerConfig{
+		SignerName: signer, Subject: addonv1beta1.Subject{BaseSubject: addonv1beta1.BaseSubject{User: "nobody"}},
+	}})
+	agent, err := kubernetes.NewForConfig(b.agentIdentity(t, ctx, first))
+	require.NoError(t, err)
+	key, err := pki.NewKey()
+	require.NoError(t, err)
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: "nobody"}}, key)
+	require.NoError(t, err)
+	requests := b.hub.CertificatesV1().CertificateSigningRequests()
+	var made []string
+	for range 10 { // of earlier keys
+		csr, err := agent.CertificatesV1().CertificateSigningRequests().Create(ctx, &certificatesv1.CertificateSigningRequest{
+			ObjectMeta: metav1.ObjectMeta{GenerateName: "addon-cluster1-unsigned-", Labels: map[string]string{
+				"open-cluster-management.io/cluster-name": first, "open-cluster-management.io/addon-name": a.name,
+			}},
+			Spec: certificatesv1.CertificateSigningRequestSpec{
+				Request: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), SignerName: signer,
+				Usages: []certificatesv1.KeyUsage{certificatesv1.UsageClientAuth},
+			},
+		}, metav1.CreateOptions{})
+		require.NoError(t, err)
+		made = append(made, csr.Name)
+		t.Cleanup(func() { _ = requests.Delete(context.Background(), csr.Name, metav1.DeleteOptions{}) })
+	}
+	a.install(t, ctx)
+	a.condition(t, ctx, "ClusterCertificateRotated", "ClientCertificateUpdateFailed")
+	mca, err := a.get(ctx)
+	require.NoError(t, err)
+	require.Contains(t, meta.FindStatusCondition(mca.Status.Conditions, "ClusterCertificateRotated").Message, "too many csr")
+	require.NoError(t, requests.Delete(ctx, made[0], metav1.DeleteOptions{}))
+	eventually(t, ctx, "there is room for the agent's own", func() error {
+		list, err := requests.List(ctx, metav1.ListOptions{LabelSelector: "open-cluster-management.io/addon-name=" + a.name})
+		if err != nil {
+			return err
+		}
+		for _, csr := range list.Items {
+			if !slices.Contains(made, csr.Name) {
+				return nil
+			}
+		}
+		return fmt.Errorf("%d requests, all of the test", len(list.Items))
 	})
 }
 
@@ -303,10 +356,10 @@ func leafOf(t *testing.T, secret *corev1.Secret) *x509.Certificate {
 // TestAddOnLease: an add-on is available only while its agent renews its lease.
 func TestAddOnLease(t *testing.T) {
 	b, ctx := start(t)
-	a := newAddOn(t, ctx, b, first, "leased")
+	a := newAddOn(t, ctx, b, first, first, "leased")
 	a.condition(t, ctx, "Available", "ManagedClusterAddOnLeaseNotFound")
 	a.install(t, ctx)
-	leases := b.spokes[first].CoordinationV1().Leases(a.namespace)
+	leases := a.spoke.CoordinationV1().Leases(a.namespace)
 	renewed := metav1.NowMicro()
 	lease, err := leases.Create(ctx, &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Name: a.name}, Spec: coordinationv1.LeaseSpec{RenewTime: &renewed},

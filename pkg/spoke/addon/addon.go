@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/cache"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/utils/clock"
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
 	addonclient "open-cluster-management.io/api/client/addon/clientset/versioned"
@@ -37,9 +38,9 @@ const (
 // Config is what the loops for add-ons need. Whoever makes the informers starts them.
 type Config struct {
 	Log      logrus.FieldLogger
-	Agent    identity.Agent // whose add-ons
-	Server   string         // URL of the hub
-	CA       []byte         // PEM of who signs for the hub
+	Agent    identity.Agent       // whose add-ons
+	Entry    string               // what the hub is called in kubeconfigs
+	Endpoint clientcmdapi.Cluster // of the hub, as the agent itself reaches it
 	Hub      kubernetes.Interface
 	AddOns   addonclient.Interface
 	Informer addoninformers.ManagedClusterAddOnInformer // of the cluster's namespace alone

@@ -39,9 +39,9 @@ func (r *Registrar) common(w wanted) (map[string][]byte, error) {
 		auth = &clientcmdapi.AuthInfo{TokenFile: keyToken}
 	}
 	text, err := clientcmd.Write(clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{"hub": {Server: r.Server, CertificateAuthorityData: r.CA}},
+		Clusters:       map[string]*clientcmdapi.Cluster{r.Entry: r.Endpoint.DeepCopy()},
 		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"default-auth": auth},
-		Contexts:       map[string]*clientcmdapi.Context{"default-context": {Cluster: "hub", AuthInfo: "default-auth", Namespace: "configuration"}},
+		Contexts:       map[string]*clientcmdapi.Context{"default-context": {Cluster: r.Entry, AuthInfo: "default-auth", Namespace: "configuration"}},
 		CurrentContext: "default-context",
 	})
 	if err != nil {
@@ -64,7 +64,7 @@ func (r *Registrar) ofHub(w wanted, secret *corev1.Secret) bool {
 		return false
 	}
 	current := config.Contexts[config.CurrentContext]
-	return current != nil && config.Clusters[current.Cluster] != nil && config.Clusters[current.Cluster].Server == r.Server
+	return current != nil && config.Clusters[current.Cluster] != nil && config.Clusters[current.Cluster].Server == r.Endpoint.Server
 }
 
 // write makes a secret hold this data, and nothing else: a key for a driver that was before would still open the hub.

@@ -43,8 +43,9 @@ type Credentials struct {
 
 // data is the form in which upstream's klusterlet keeps them: the kubeconfig refers to the other keys as files.
 func (c Credentials) data() (map[string][]byte, error) {
+	endpoint := c.Endpoint()
 	text, err := clientcmd.Write(clientcmdapi.Config{
-		Clusters:       map[string]*clientcmdapi.Cluster{c.Entry: {Server: c.Server, TLSServerName: c.ServerName, ProxyURL: c.Proxy, CertificateAuthorityData: c.CA}},
+		Clusters:       map[string]*clientcmdapi.Cluster{c.Entry: &endpoint},
 		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"default-auth": {ClientCertificate: keyCertificate, ClientKey: keyKey}},
 		Contexts:       map[string]*clientcmdapi.Context{"default-context": {Cluster: c.Entry, AuthInfo: "default-auth", Namespace: "configuration"}},
 		CurrentContext: "default-context",
@@ -79,6 +80,11 @@ func fromData(data map[string][]byte) (Credentials, error) {
 	c.Server, c.ServerName, c.Proxy = cluster.Server, cluster.TLSServerName, cluster.ProxyURL
 	c.CA, c.Entry = cluster.CertificateAuthorityData, context.Cluster
 	return c, nil
+}
+
+// Endpoint is the hub that the credentials are for, as kubeconfigs name it.
+func (c Credentials) Endpoint() clientcmdapi.Cluster {
+	return clientcmdapi.Cluster{Server: c.Server, TLSServerName: c.ServerName, ProxyURL: c.Proxy, CertificateAuthorityData: c.CA}
 }
 
 // Target is the hub that the credentials are for, and the credentials.
