@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/sirupsen/logrus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,6 +37,7 @@ const pluginName = "OpenClusterManagement"
 type rules struct {
 	*admission.Handler
 	clock      clock.PassiveClock
+	log        logrus.FieldLogger
 	authorizer authorizer.Authorizer
 	kube       kubernetes.Interface
 	loopback   *rest.Config
@@ -56,7 +58,7 @@ var _ admission.InitializationValidator = &rules{}
 
 func (c *Config) registerAdmission(plugins *admission.Plugins) {
 	plugins.Register(pluginName, func(io.Reader) (admission.Interface, error) {
-		return &rules{Handler: admission.NewHandler(admission.Create, admission.Update, admission.Delete), clock: c.Clock}, nil
+		return &rules{Handler: admission.NewHandler(admission.Create, admission.Update, admission.Delete), clock: c.Clock, log: c.Log}, nil
 	})
 }
 
@@ -106,7 +108,7 @@ func (r *rules) ValidateInitialization() error {
 	read := func(ctx context.Context, name string) (*clusterv1.ManagedCluster, error) {
 		return clusters.ClusterV1().ManagedClusters().Get(ctx, name, metav1.GetOptions{})
 	}
-	r.tokens = &tokenRules{kube: r.kube, clock: r.clock, clusters: read}
+	r.tokens = &tokenRules{kube: r.kube, clock: r.clock, clusters: read, replays: newReplays(r.kube, r.clock, r.log)}
 	r.requests = &requestRules{clusters: read, pending: pending, addons: func(ctx context.Context, cluster, name string) (*addonv1alpha1.ManagedClusterAddOn, error) {
 		return addons.AddonV1alpha1().ManagedClusterAddOns(cluster).Get(ctx, name, metav1.GetOptions{})
 	}}

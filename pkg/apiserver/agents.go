@@ -24,6 +24,7 @@ type agents struct {
 	next     authenticator.Request
 	clusters *clusterView
 	running  *running
+	guard    *guard
 }
 
 // authenticated is what next said about a request.
@@ -52,6 +53,7 @@ func (a *agents) Check(next http.Handler, audiences authenticator.Audiences) htt
 		response, ok, err := a.next.AuthenticateRequest(r)
 		r = r.WithContext(context.WithValue(r.Context(), authenticatedKey{}, authenticated{response, ok, err}))
 		if err != nil || !ok {
+			a.guard.failed(r)
 			next.ServeHTTP(w, r)
 			return
 		}

@@ -75,6 +75,7 @@ type Config struct {
 	ClientCAFile          string
 	ServiceAccountKeyFile string
 	EncryptionFile        string        // encryption of secrets at rest
+	AuditFile             string        // the audit log, see auditor
 	CABundle              func() []byte // PEM of the CAs that may have signed ServerCertFile; it is asked at each request
 	SystemNamespaces      []string
 	Clock                 clock.PassiveClock
@@ -210,8 +211,10 @@ func (s *Server) identify(generic *genericapiserver.Config, ours *api.API) error
 	if err := generic.AddPostStartHook(clusterViewHook, s.follow(view)); err != nil {
 		return fmt.Errorf("view of managed clusters: %w", err)
 	}
-	tokens := &joinTokens{secrets: client.CoreV1(), clock: s.config.Clock}
-	agents := &agents{next: authenticators.New(tokens, generic.Authentication.Authenticator), clusters: view, running: newRunning(s.config.Log)}
+	guard, audit := newGuard(generic.LoopbackClientConfig.BearerToken, s.config.Clock), newAuditor(s.config.AuditFile)
+	audit.install(generic)
+	tokens := &joinTokens{secrets: client.CoreV1(), clock: s.config.Clock, guard: guard, audit: audit, replays: newReplays(client, s.config.Clock, s.config.Log)}
+	agents := &agents{next: authenticators.New(tokens, generic.Authentication.Authenticator), clusters: view, running: newRunning(s.config.Log), guard: guard}
 	if err := view.onCutOff(agents.running.cut); err != nil {
 		return err
 	}
@@ -228,7 +231,7 @@ func (s *Server) identify(generic *genericapiserver.Config, ours *api.API) error
 	narrowed, reasons := narrowing{kube: client}, explaining{secrets: client.CoreV1(), clock: s.config.Clock}
 	generic.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {
 		chain := reasons.Handler(genericapiserver.DefaultBuildHandlerChain(narrowed.Handler(ours.Gate(handler)), c))
-		return tokens.Check(agents.Check(chain, c.Authentication.APIAudiences))
+		return guard.Check(tokens.Check(agents.Check(chain, c.Authentication.APIAudiences)))
 	}
 	return nil
 }

@@ -42,6 +42,7 @@ const patience = 2 * time.Minute
 // names.
 type server struct {
 	config *rest.Config
+	audit  string // file of the audit log
 	store  *store.Store
 }
 
@@ -86,7 +87,7 @@ func startServer() (*server, error) {
 	}
 	config := s.Loopback()
 	config.QPS = -1
-	return &server{config: config, store: database}, nil
+	return &server{config: config, audit: c.AuditFile, store: database}, nil
 }
 
 // cleanUp ends the shared server; it is set once the server runs.
@@ -110,6 +111,7 @@ func serverConfig(dir string) (apiserver.Config, error) {
 		ClientCAFile:          filepath.Join(dir, "client-ca.crt"),
 		ServiceAccountKeyFile: filepath.Join(dir, "sa.key"),
 		EncryptionFile:        filepath.Join(dir, "encryption.yaml"),
+		AuditFile:             filepath.Join(dir, "audit.log"),
 		CABundle:              func() []byte { return nil },
 		Clock:                 clock.RealClock{},
 		Log:                   log,

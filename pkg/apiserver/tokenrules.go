@@ -31,6 +31,7 @@ type tokenRules struct {
 	kube     kubernetes.Interface
 	clusters clusterReader
 	clock    clock.PassiveClock
+	replays  *replays
 }
 
 // joinToken is the id of the join token that a request came with.
@@ -60,6 +61,7 @@ func (r *tokenRules) Validate(ctx context.Context, a admission.Attributes) error
 	default:
 		return nil // RBAC decides; such a user may create nothing else
 	}
+	noteToken(ctx, id)
 	if a.IsDryRun() {
 		return nil
 	}
@@ -102,6 +104,9 @@ func (r *tokenRules) take(ctx context.Context, id string, want use) error {
 			return err
 		}
 		if cause, text := want.refusal(record); cause != "" {
+			if cause == token.CauseUsed {
+				r.replays.tell(ctx, id, record.Cluster, text)
+			}
 			return refused(cause, text)
 		}
 		if !want.fill(&record, metav1.NewTime(r.clock.Now())) {

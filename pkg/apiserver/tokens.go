@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -24,6 +25,9 @@ import (
 type joinTokens struct {
 	secrets corev1client.SecretsGetter
 	clock   clock.PassiveClock
+	guard   *guard
+	audit   *auditor
+	replays *replays
 }
 
 // verified is a join token that may be used, and the cluster that it is for, if it is for one.
@@ -42,11 +46,34 @@ func (t *joinTokens) Check(next http.Handler) http.Handler {
 		}
 		cluster, err := t.verify(r.Context(), id, secret)
 		if err != nil {
+			t.refused(r, id, cluster, err)
 			responsewriters.ErrorNegotiated(err, legacyscheme.Codecs, metav1.SchemeGroupVersion, w, r)
 			return
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), verifiedKey{}, verified{id, cluster})))
 	})
+}
+
+// refused notes a token that is no good wherever that matters: a wrong one slows its sender down, and one that was used
+// before is worth an Event.
+func (t *joinTokens) refused(r *http.Request, id, cluster string, err error) {
+	switch causeOf(err) {
+	case "":
+		return // not the token's fault
+	case token.CauseUnknown:
+		t.guard.failed(r)
+	case token.CauseUsed:
+		t.replays.tell(r.Context(), id, cluster, fmt.Sprintf("%s; it came from %s", err, sourceOf(r)))
+	}
+	t.audit.refusedToken(r, id, err.Error())
+}
+
+func causeOf(err error) metav1.CauseType {
+	var status apierrors.APIStatus
+	if !errors.As(err, &status) || status.Status().Details == nil || len(status.Status().Details.Causes) == 0 {
+		return ""
+	}
+	return status.Status().Details.Causes[0].Type
 }
 
 // AuthenticateRequest names the user of a request whose token Check has let pass.
@@ -92,7 +119,7 @@ func (t *joinTokens) verify(ctx context.Context, id, secret string) (cluster str
 		return "", unusable(token.CauseUnknown, fmt.Sprintf("join token %s is not known to this hub", id))
 	}
 	if cause, text := record.Unusable(t.clock.Now()); cause != "" {
-		return "", unusable(cause, text)
+		return record.Cluster, unusable(cause, text)
 	}
 	return record.Cluster, nil
 }

@@ -187,6 +187,7 @@ func (s *serving) Start(ctx context.Context) error {
 		ClientCAFile:          h.files.clientCAFile(),
 		ServiceAccountKeyFile: h.files.serviceAccount(),
 		EncryptionFile:        h.files.encryption(),
+		AuditFile:             h.files.path("audit.log"),
 		CABundle:              h.files.bundle.Get,
 		SystemNamespaces:      []string{"kube-node-lease", "open-cluster-management", "open-cluster-management-hub"},
 		Clock:                 h.config.Clock,
