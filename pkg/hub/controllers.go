@@ -40,8 +40,7 @@ const (
 	// informerResync is off: controllers act on events and on their own timers, never on a periodic repetition.
 	informerResync = 0
 
-	// certificateLife bounds the certificates that agents get, as kube-controller-manager's --cluster-signing-duration
-	// does; a request may ask for less.
+	// certificateLife is how long the certificates that agents get are valid unless they ask for less.
 	certificateLife = 365 * 24 * time.Hour
 )
 
@@ -172,7 +171,7 @@ func (c *controlling) build(s *clients, record recorder) (map[string]runner, err
 	add("kube", r, err)
 	r, err = signing.New(signing.Config{
 		Log: c.logger("signing"), Kube: s.kube, Clusters: s.clusters, KubeInformers: s.kubeInformers, Clock: c.hub.config.Clock,
-		CAFile: c.hub.files.clientCAPair(), Life: certificateLife,
+		CAFile: c.hub.files.clientCAPair(), Life: c.hub.config.AgentCertificateLife,
 	})
 	add("signing", r, err)
 	r, err = acceptance.New(acceptance.Config{

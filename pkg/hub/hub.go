@@ -38,6 +38,9 @@ type Config struct {
 	// CertificateLife is how long the certificates that the hub makes for itself and its administrator are valid; a year if
 	// zero. They are renewed after two thirds of it.
 	CertificateLife time.Duration
+	// AgentCertificateLife bounds the certificates that agents get, as kube-controller-manager's --cluster-signing-duration
+	// does; a request may ask for less. A year if zero.
+	AgentCertificateLife time.Duration
 }
 
 // Hub is a hub that has its data directory and its port, and can run once.
@@ -55,6 +58,9 @@ type Hub struct {
 func New(c Config) (*Hub, error) {
 	if c.Clock == nil {
 		c.Clock = clock.RealClock{}
+	}
+	if c.AgentCertificateLife == 0 {
+		c.AgentCertificateLife = certificateLife
 	}
 	if c.Settings == nil {
 		c.Settings = live.New(settings.Hub{})

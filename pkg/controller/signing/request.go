@@ -17,7 +17,8 @@ import (
 )
 
 const (
-	// backdate allows for peers whose clock is behind.
+	// backdate allows for peers whose clock is behind. It is never more than half of what a certificate lives for, or its
+	// holder would take most of its life for over.
 	backdate = 5 * time.Minute
 	// shortLife is below what the backdate is not taken off the end of a certificate.
 	shortLife = 8 * time.Hour
@@ -108,10 +109,11 @@ func (w wanted) template(now time.Time, life time.Duration, authorityEnds time.T
 		// Kubernetes' authenticator takes this attribute as the user's uid.
 		subject.ExtraNames = []pkix.AttributeTypeAndValue{{Type: asn1.X509UID(), Value: string(w.life)}}
 	}
+	end := w.ends(now, life, authorityEnds)
 	return &x509.Certificate{
 		Subject:               subject,
-		NotBefore:             now.Add(-backdate),
-		NotAfter:              w.ends(now, life, authorityEnds),
+		NotBefore:             now.Add(-min(backdate, end.Sub(now)/2)),
+		NotAfter:              end,
 		KeyUsage:              usage,
 		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 		BasicConstraintsValid: true,

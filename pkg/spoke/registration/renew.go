@@ -36,17 +36,22 @@ func (e *Ended) Error() string { return e.Reason }
 // Renew keeps the certificate fresh over the connection that it gives, until ctx ends. Each new one is in use at once, and
 // told with the outcome of each try. It returns *Ended when the certificate has expired all the same.
 func (c Config) Renew(ctx context.Context, hub *uplink.Uplink, current Credentials, told func(Rotation)) error {
+	fresh := false
 	for {
 		leaf, err := current.leaf()
 		if err != nil {
 			return err
+		}
+		due := renewalTime(leaf, rand.Float64())
+		if fresh { // a certificate that is old when it is issued, by its dates, is no reason to ask without end
+			due = later(due, c.Clock.Now().Add(leaf.NotAfter.Sub(c.Clock.Now())/2))
 		}
 		c.State.Update(func(s agentstate.State) agentstate.State {
 			s.CertificateFrom, s.CertificateUntil = leaf.NotBefore, leaf.NotAfter
 			return s
 		})
 		told(Rotation{From: leaf.NotBefore, Until: leaf.NotAfter})
-		if err := c.sleepUntil(ctx, renewalTime(leaf, rand.Float64())); err != nil {
+		if err := c.sleepUntil(ctx, due); err != nil {
 			return nil
 		}
 		next, err := c.renew(ctx, hub, current, leaf, told)
@@ -59,7 +64,7 @@ func (c Config) Renew(ctx context.Context, hub *uplink.Uplink, current Credentia
 		if err := hub.Replace(next.Target()); err != nil {
 			return err
 		}
-		current = next
+		current, fresh = next, true
 		c.Log.WithField(log.FieldCluster, current.Agent.Cluster).Info("certificate is renewed")
 	}
 }
@@ -130,6 +135,13 @@ func renewalTime(leaf *x509.Certificate, luck float64) time.Time {
 	life := leaf.NotAfter.Sub(leaf.NotBefore)
 	left := latest + (earliest-latest)*luck
 	return leaf.NotAfter.Add(-time.Duration(float64(life) * left))
+}
+
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
 }
 
 func (c Config) sleepUntil(ctx context.Context, t time.Time) error {
