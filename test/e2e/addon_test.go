@@ -21,6 +21,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	addonv1beta1 "open-cluster-management.io/api/addon/v1beta1"
@@ -233,14 +234,22 @@ func TestAddOnWithItsOwnSigner(t *testing.T) {
 	a.install(t, ctx)
 	csr := a.signingRequest(t, ctx)
 	require.Equal(t, "example.test/lantern", csr.Spec.SignerName)
-	a.sign(t, ctx, csr)
+	a.sign(t, ctx, csr, 4*time.Second)
 	secret := a.secret(t, ctx, "signed-example.test-lantern-client-cert", "tls.crt")
 	require.NotContains(t, secret.Data, "kubeconfig")
 	require.Equal(t, first, string(secret.Data["cluster-name"]))
 
+	// Before a certificate ends there is another one.
+	a.sign(t, ctx, a.signingRequest(t, ctx), time.Hour)
+	eventually(t, ctx, "the certificate is replaced", func() error {
+		if next := a.secret(t, ctx, secret.Name, "tls.crt"); bytes.Equal(next.Data["tls.key"], secret.Data["tls.key"]) {
+			return errors.New("it is the old one")
+		}
+		return nil
+	})
 	// Another subject is another certificate.
 	a.changeStatus(t, ctx, func(s *addonv1beta1.ManagedClusterAddOnStatus) { s.Registrations[0].CustomSigner.Subject.User = "lamp" })
-	a.sign(t, ctx, a.signingRequest(t, ctx))
+	a.sign(t, ctx, a.signingRequest(t, ctx), time.Hour)
 	eventually(t, ctx, "the certificate is for the new subject", func() error {
 		leaf := leafOf(t, a.secret(t, ctx, secret.Name, "tls.crt"))
 		if leaf.Subject.CommonName != "lamp" {
@@ -304,6 +313,36 @@ func TestAddOnThatNobodySignsFor(t *testing.T) {
 	})
 }
 
+// TestAddOnOfAnotherCluster: what this agent cannot do it says, and does once it can.
+func TestAddOnOfAnotherCluster(t *testing.T) {
+	b, ctx := start(t)
+	a := newAddOn(t, ctx, b, first, first, "hosted")
+	a.install(t, ctx)
+	annotate := func(value string) {
+		body := fmt.Sprintf(`{"metadata":{"annotations":{"addon.open-cluster-management.io/hosting-cluster-name":%s}}}`, value)
+		_, err := a.addons.AddonV1beta1().ManagedClusterAddOns(a.cluster).Patch(ctx, a.name, types.MergePatchType, []byte(body), metav1.PatchOptions{})
+		require.NoError(t, err)
+	}
+	annotate(`"cluster2"`)
+	a.register(t, ctx, kubeRegistration())
+	a.condition(t, ctx, "ClusterCertificateRotated", "ClientCertificateUpdateFailed")
+	for _, kind := range []string{"ClusterCertificateRotated", "Available"} {
+		eventually(t, ctx, kind+" says why", func() error {
+			mca, err := a.get(ctx)
+			if err != nil {
+				return err
+			}
+			if c := meta.FindStatusCondition(mca.Status.Conditions, kind); c == nil || !strings.Contains(c.Message, "to run on cluster cluster2") {
+				return fmt.Errorf("conditions are %v", mca.Status.Conditions)
+			}
+			return nil
+		})
+	}
+	annotate("null")
+	a.secret(t, ctx, "hosted-hub-kubeconfig", "tls.crt")
+	a.condition(t, ctx, "ClusterCertificateRotated", "ClientCertificateUpdated")
+}
+
 // signingRequest is the request of the add-on that has no certificate yet.
 func (a *addonBench) signingRequest(t *testing.T, ctx context.Context) *certificatesv1.CertificateSigningRequest {
 	t.Helper()
@@ -327,14 +366,14 @@ func (a *addonBench) signingRequest(t *testing.T, ctx context.Context) *certific
 }
 
 // sign does what the controller of an add-on with its own signer does: it approves and signs.
-func (a *addonBench) sign(t *testing.T, ctx context.Context, csr *certificatesv1.CertificateSigningRequest) {
+func (a *addonBench) sign(t *testing.T, ctx context.Context, csr *certificatesv1.CertificateSigningRequest, life time.Duration) {
 	t.Helper()
 	authority, err := pki.LoadAuthority(t.TempDir()+"/ca.pem", "lantern", time.Now())
 	require.NoError(t, err)
 	block, _ := pem.Decode(csr.Spec.Request)
 	request, err := x509.ParseCertificateRequest(block.Bytes)
 	require.NoError(t, err)
-	leaf, err := authority.Sign(&x509.Certificate{Subject: request.Subject, DNSNames: request.DNSNames, NotBefore: time.Now(), NotAfter: time.Now().Add(time.Hour)}, request.PublicKey)
+	leaf, err := authority.Sign(&x509.Certificate{Subject: request.Subject, DNSNames: request.DNSNames, NotBefore: time.Now(), NotAfter: time.Now().Add(life)}, request.PublicKey)
 	require.NoError(t, err)
 	requests := a.hub.CertificatesV1().CertificateSigningRequests()
 	csr.Status.Conditions = append(csr.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "Test"})

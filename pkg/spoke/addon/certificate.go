@@ -24,8 +24,9 @@ const (
 // life is from when until when an identity is good, and when another one is to be there.
 type life struct{ from, until, renew time.Time }
 
-// certificateLife reads a certificate that is kept with its key. An error says why it is of no use for the subject.
-func certificateLife(certificate, key []byte, subject identity.Subject, now time.Time) (life, error) {
+// certificateLife reads a certificate that is kept with its key since received, or since it is valid if that is zero. An
+// error says why it is of no use for the subject.
+func certificateLife(certificate, key []byte, subject identity.Subject, received, now time.Time) (life, error) {
 	if len(certificate) == 0 || len(key) == 0 {
 		return life{}, errors.New("there is no certificate yet")
 	}
@@ -44,10 +45,15 @@ func certificateLife(certificate, key []byte, subject identity.Subject, now time
 	if s.CommonName != subject.User || !sameSet(s.Organization, subject.Groups) || !sameSet(s.OrganizationalUnit, subject.Units) {
 		return life{}, fmt.Errorf("the certificate is for %s", s)
 	}
+	// One that is old when it comes, by its dates, is no reason to ask for another one at once, and so without end.
+	from := leaf.NotBefore
+	if received.After(from) {
+		from = received
+	}
 	left := latest + (earliest-latest)*luck(leaf.Raw)
 	return life{
 		from: leaf.NotBefore, until: leaf.NotAfter,
-		renew: leaf.NotAfter.Add(-time.Duration(float64(leaf.NotAfter.Sub(leaf.NotBefore)) * left)),
+		renew: leaf.NotAfter.Add(-time.Duration(float64(leaf.NotAfter.Sub(from)) * left)),
 	}, nil
 }
 

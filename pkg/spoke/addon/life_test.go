@@ -51,18 +51,34 @@ func TestCertificateLife(t *testing.T) {
 		{"unit gone", certificate, keyPEM, identity.Subject{User: "u", Groups: subject.Groups}, now, "is for CN=u"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			l, err := certificateLife(test.certificate, test.key, test.subject, test.now)
+			l, err := certificateLife(test.certificate, test.key, test.subject, time.Time{}, test.now)
 			if test.want != "" {
 				require.ErrorContains(t, err, test.want)
 				return
 			}
 			require.NoError(t, err)
 			require.False(t, l.renew.Before(now.Add(75*time.Hour)) || l.renew.After(now.Add(80*time.Hour)), "renewed when between a fifth and a quarter is left, not at %s", l.renew)
-			again, err := certificateLife(test.certificate, test.key, test.subject, test.now)
+			again, err := certificateLife(test.certificate, test.key, test.subject, time.Time{}, test.now)
 			require.NoError(t, err)
 			require.Equal(t, l, again, "the same time whenever it is asked")
 		})
 	}
+}
+
+// TestOldCertificate: one that has lived most of its life when it comes is used for most of what is left.
+func TestOldCertificate(t *testing.T) {
+	now := time.Now().Truncate(time.Second)
+	authority, err := pki.LoadAuthority(t.TempDir()+"/ca.pem", "test", now)
+	require.NoError(t, err)
+	key, err := pki.NewKey()
+	require.NoError(t, err)
+	keyPEM, err := pki.KeyPEM(key)
+	require.NoError(t, err)
+	leaf, err := authority.Sign(&x509.Certificate{Subject: pkix.Name{CommonName: "u"}, NotBefore: now.Add(-99 * time.Hour), NotAfter: now.Add(time.Hour)}, key.Public())
+	require.NoError(t, err)
+	l, err := certificateLife(pki.CertificatePEM(leaf), keyPEM, identity.Subject{User: "u"}, now, now)
+	require.NoError(t, err)
+	require.True(t, l.renew.After(now.Add(44*time.Minute)), l.renew)
 }
 
 func TestTokenLife(t *testing.T) {

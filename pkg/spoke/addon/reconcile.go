@@ -133,7 +133,7 @@ func (r *Registrar) provide(ctx context.Context, mca *addonv1beta1.ManagedCluste
 func (r *Registrar) certificate(ctx context.Context, _ *addonv1beta1.ManagedClusterAddOn, w wanted, secret *corev1.Secret) (map[string][]byte, life, error) {
 	now := r.Clock.Now()
 	kept := map[string][]byte{keyCertificate: secret.Data[keyCertificate], keyKey: secret.Data[keyKey]}
-	l, err := certificateLife(kept[keyCertificate], kept[keyKey], w.subject, now)
+	l, err := certificateLife(kept[keyCertificate], kept[keyKey], w.subject, receivedAt(secret), now)
 	good := err == nil && r.ofHub(w, secret)
 	if good && now.Before(l.renew) {
 		return kept, l, nil
@@ -142,7 +142,7 @@ func (r *Registrar) certificate(ctx context.Context, _ *addonv1beta1.ManagedClus
 	if err != nil || certificate == nil {
 		return nil, life{}, err
 	}
-	if l, err = certificateLife(certificate, key, w.subject, now); err != nil {
+	if l, err = certificateLife(certificate, key, w.subject, now, now); err != nil {
 		return nil, life{}, errors.Join(fmt.Errorf("the hub issued a certificate that add-on %s cannot use: %w", w.addon, err), r.requests.settle(w))
 	}
 	return map[string][]byte{keyCertificate: certificate, keyKey: key}, l, nil

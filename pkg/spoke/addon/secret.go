@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -26,7 +27,18 @@ const (
 
 	// addonLabel marks such a secret with its add-on.
 	addonLabel = "nave.dev/addon"
+	// receivedAnnotation is when the identity in it came from the hub.
+	receivedAnnotation = "nave.dev/received"
 )
+
+// receivedAt is zero if the secret does not say so.
+func receivedAt(secret *corev1.Secret) time.Time {
+	at, err := time.Parse(time.RFC3339, secret.Annotations[receivedAnnotation])
+	if err != nil {
+		return time.Time{}
+	}
+	return at
+}
 
 // common is what a secret holds besides the identity itself.
 func (r *Registrar) common(w wanted) (map[string][]byte, error) {
@@ -72,9 +84,7 @@ func (r *Registrar) write(ctx context.Context, w wanted, data map[string][]byte)
 	secrets := r.Spoke.CoreV1().Secrets(w.namespace)
 	current, err := r.secrets.Secrets(w.namespace).Get(w.secret)
 	if apierrors.IsNotFound(err) {
-		_, err = secrets.Create(ctx, &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Name: w.secret, Namespace: w.namespace, Labels: r.labels(w.addon)}, Data: data,
-		}, metav1.CreateOptions{})
+		_, err = secrets.Create(ctx, r.filled(w, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: w.secret, Namespace: w.namespace}}, data), metav1.CreateOptions{})
 		if !apierrors.IsAlreadyExists(err) {
 			return about(w, err)
 		}
@@ -85,17 +95,30 @@ func (r *Registrar) write(ctx context.Context, w wanted, data map[string][]byte)
 	if err != nil {
 		return about(w, err)
 	}
-	next := current.DeepCopy()
-	if next.Labels == nil {
-		next.Labels = map[string]string{}
-	}
-	maps.Copy(next.Labels, r.labels(w.addon))
-	next.Data = data
+	next := r.filled(w, current, data)
 	if equality.Semantic.DeepEqual(current, next) {
 		return nil
 	}
 	_, err = secrets.Update(ctx, next, metav1.UpdateOptions{})
 	return about(w, err)
+}
+
+// filled is the secret with this data. Its age is that of the identity in it, not of a kubeconfig beside it.
+func (r *Registrar) filled(w wanted, secret *corev1.Secret, data map[string][]byte) *corev1.Secret {
+	next := secret.DeepCopy()
+	if next.Labels == nil {
+		next.Labels = map[string]string{}
+	}
+	maps.Copy(next.Labels, r.labels(w.addon))
+	same := func(key string) bool { return bytes.Equal(next.Data[key], data[key]) }
+	if !same(keyCertificate) || !same(keyToken) {
+		if next.Annotations == nil {
+			next.Annotations = map[string]string{}
+		}
+		next.Annotations[receivedAnnotation] = r.Clock.Now().UTC().Format(time.RFC3339)
+	}
+	next.Data = data
+	return next
 }
 
 func (r *Registrar) labels(addon string) map[string]string {
