@@ -75,6 +75,7 @@ func (s *session) loops() ([]loop, error) {
 		{"renewal", func(ctx context.Context) error {
 			return s.registration.Renew(ctx, s.uplink, s.credentials, rotation.Set)
 		}},
+		{"authorities", func(ctx context.Context) error { return s.registration.Learn(ctx, s.uplink, s.credentials) }},
 		{"wish", func(ctx context.Context) error { return s.registration.Heed(ctx, s.credentials) }},
 		{"standing", func(ctx context.Context) error { return s.registration.Attend(ctx, s.uplink, s.credentials, self) }},
 		{"events", record.run},

@@ -49,11 +49,12 @@ const (
 	tick     = 20 * time.Millisecond
 
 	// certificateLife is short enough to wait for renewals, and long enough for a slow machine to renew in its last fifth.
-	certificateLife = 10 * time.Second
+	certificateLife = 8 * time.Second
 )
 
 // testHub is a hub in this process. It accepts whatever its own bootstrap token makes.
 type testHub struct {
+	dataDir  string
 	admin    *rest.Config
 	kube     *kubernetes.Clientset
 	clusters *clusterclient.Clientset
@@ -63,7 +64,10 @@ type testHub struct {
 var first, second = sync.OnceValues(startHub), sync.OnceValues(startHub)
 
 // running are hubs to stop in the end.
-var running []*testHub
+var (
+	runningMu sync.Mutex
+	running   []*testHub
+)
 
 func TestMain(m *testing.M) {
 	code := m.Run()
@@ -102,8 +106,10 @@ func startHub() (*testHub, error) {
 		cancel()
 		return nil, err
 	}
-	t := &testHub{stop: func() error { cancel(); return errors.Join(<-ended, os.RemoveAll(dir)) }}
+	t := &testHub{dataDir: dir, stop: func() error { cancel(); return errors.Join(<-ended, os.RemoveAll(dir)) }}
+	runningMu.Lock()
 	running = append(running, t)
+	runningMu.Unlock()
 	if t.admin, err = clientcmd.BuildConfigFromFlags("", hub.AdminKubeconfig(dir)); err != nil {
 		return nil, err
 	}
@@ -273,6 +279,7 @@ func (a *testAgent) session(ctx context.Context, credentials registration.Creden
 		},
 		"reporter": reporter.Run,
 		"renew":    func(ctx context.Context) error { return a.Renew(ctx, up, credentials, reporter.Set) },
+		"learn":    func(ctx context.Context) error { return a.Learn(ctx, up, credentials) },
 		"heed":     func(ctx context.Context) error { return a.Heed(ctx, credentials) },
 		"attend":   func(ctx context.Context) error { return a.Attend(ctx, up, credentials, own) },
 	} {

@@ -6,12 +6,15 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"nave/pkg/agentstate"
+	"nave/pkg/hub"
+	"nave/pkg/spoke/registration"
 )
 
 // TestThreeRenewals go by without the bootstrap identity and without a new session (rhacm-1661).
@@ -208,6 +211,70 @@ func TestSeveralHubs(t *testing.T) {
 	a.awaitSessions(t, 2)
 	require.Equal(t, other.admin.Host, a.last().Server)
 	require.Equal(t, a.sessions[0].Agent, a.last().Agent, "what it applied bears the agent's name")
+}
+
+// TestHubReplacesItsAuthorities while the agent is connected: it learns them in time, and is never away.
+func TestHubReplacesItsAuthorities(t *testing.T) {
+	t.Parallel()
+	h, err := startHub()
+	require.NoError(t, err)
+	a := newAgent(t, "authorities", bootstrapFile(t, h.kubeconfig(t, "hub", tokenID, nil)))
+	a.start(t)
+	a.awaitSessions(t, 1)
+	old := a.last().CA
+	step := func(step hub.Rotation, authorities int) {
+		require.NoError(t, hub.RotateCA(h.dataDir, step, time.Now()))
+		eventually(t, string(step), func() error {
+			if n := strings.Count(string(a.last().CA), "BEGIN CERTIFICATE"); n != authorities {
+				return fmt.Errorf("the agent knows %d authorities, not %d", n, authorities)
+			}
+			return nil
+		})
+	}
+	renewed := func() {
+		before := a.State.Get().CertificateUntil
+		eventually(t, "renewal", func() error {
+			if !a.State.Get().CertificateUntil.After(before) {
+				return errors.New("not yet")
+			}
+			return nil
+		})
+	}
+	step(hub.Prepare, 2)
+	step(hub.Activate, 2)
+	renewed()
+	renewed() // now at the latest with a certificate of the new authority
+	step(hub.Finish, 1)
+	require.NotEqual(t, old, a.last().CA)
+	renewed()
+	require.Equal(t, a.sessions[0].Agent, a.last().Agent)
+	for _, why := range a.ends {
+		require.Contains(t, why, "authorities", "for no other reason was there a new session")
+	}
+}
+
+// TestFirstJoinThatCannotSucceed ends at once, with what is wrong, for whoever started the agent (ocm-959, mcp-100).
+func TestFirstJoinThatCannotSucceed(t *testing.T) {
+	t.Parallel()
+	h, other := hubs(t)
+	for _, test := range []struct {
+		name string
+		text []byte
+		code int
+		want string
+	}{
+		{"unknown authority", h.kubeconfig(t, "hub", tokenID, other.admin.CAData), 5, "unknown authority"},
+		{"unknown token", h.kubeconfig(t, "hub", "nobody", nil), 9, "unknown, expired or deleted"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			_, err := newAgent(t, "never", bootstrapFile(t, test.text)).Identity(t.Context())
+			require.ErrorContains(t, err, test.want)
+			var join *registration.JoinError
+			require.ErrorAs(t, err, &join)
+			require.Equal(t, test.code, join.ExitCode())
+			require.NotContains(t, err.Error(), "0123456789abcdef", "secrets are never told")
+		})
+	}
 }
 
 // ignoreEnd is err unless it is the end of the context.
