@@ -80,6 +80,7 @@ func (c Config) Ensure(ctx context.Context) error {
 		c.ensureClusterInfo(ctx, c.CABundle.Get()),
 		c.ensureClusterInfoRole(ctx),
 		c.ensurePublicRole(ctx),
+		ensureFlowControl(ctx, c.Kube),
 	)
 }
 
