@@ -38,6 +38,7 @@ type rules struct {
 	*admission.Handler
 	clock      clock.PassiveClock
 	log        logrus.FieldLogger
+	limits     *agentLimits
 	authorizer authorizer.Authorizer
 	kube       kubernetes.Interface
 	loopback   *rest.Config
@@ -58,7 +59,7 @@ var _ admission.InitializationValidator = &rules{}
 
 func (c *Config) registerAdmission(plugins *admission.Plugins) {
 	plugins.Register(pluginName, func(io.Reader) (admission.Interface, error) {
-		return &rules{Handler: admission.NewHandler(admission.Create, admission.Update, admission.Delete), clock: c.Clock, log: c.Log}, nil
+		return &rules{Handler: admission.NewHandler(admission.Create, admission.Update, admission.Delete), clock: c.Clock, log: c.Log, limits: newAgentLimits(c.Clock)}, nil
 	})
 }
 
@@ -138,6 +139,9 @@ func (r *rules) Validate(ctx context.Context, a admission.Attributes, _ admissio
 		return r.validateRequest(ctx, a, csr)
 	}
 	if err := validateAgent(a); err != nil {
+		return err
+	}
+	if err := r.limits.Validate(a); err != nil {
 		return err
 	}
 	if a.GetSubresource() != "" {

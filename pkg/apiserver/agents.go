@@ -57,6 +57,10 @@ func (a *agents) Check(next http.Handler, audiences authenticator.Audiences) htt
 			next.ServeHTTP(w, r)
 			return
 		}
+		if err := limitBody(w, r, response.User); err != nil {
+			responsewriters.ErrorNegotiated(err, legacyscheme.Codecs, metav1.SchemeGroupVersion, w, r)
+			return
+		}
 		cluster, sure, ok := identity.ClusterOf(response.User.GetName(), response.User.GetGroups())
 		if !ok {
 			next.ServeHTTP(w, r)

@@ -108,6 +108,20 @@ func (c *Config) serve(o *options.Options) error {
 	s.Listener, s.BindAddress, s.BindPort = c.Listener, net.ParseIP(host), number
 	s.ServerCert.CertKey.CertFile, s.ServerCert.CertKey.KeyFile = c.ServerCertFile, c.ServerCertFile
 	s.MinTLSVersion = "VersionTLS12"
+	s.CipherSuites = cipherSuites()
 	s.HTTP2MaxStreamsPerConnection = maxStreamsPerConnection
 	return nil
+}
+
+// cipherSuites are those of TLS 1.2 with a key exchange of its own for each connection and authenticated encryption. TLS 1.3
+// has no others.
+func cipherSuites() []string {
+	return []string{
+		"TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256",
+		"TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",
+		"TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256",
+		"TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256",
+		"TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
+		"TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256",
+	}
 }
