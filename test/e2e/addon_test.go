@@ -271,7 +271,7 @@ func TestAddOnThatNobodySignsFor(t *testing.T) {
 	a := newAddOn(t, ctx, b, first, first, "unsigned", addonv1beta1.RegistrationConfig{Type: addonv1beta1.CustomSigner, CustomSigner: &addonv1beta1.CustomSignerConfig{
 		SignerName: signer, Subject: addonv1beta1.Subject{BaseSubject: addonv1beta1.BaseSubject{User: "nobody"}},
 	}})
-	agent, err := kubernetes.NewForConfig(b.agentIdentity(t, ctx, first))
+	agent, err := kubernetes.NewForConfig(b.agentIdentity(t, b.agentData(t, first)))
 	require.NoError(t, err)
 	key, err := pki.NewKey()
 	require.NoError(t, err)

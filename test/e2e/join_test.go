@@ -61,7 +61,7 @@ func TestJoined(t *testing.T) {
 func TestClustersCannotReadEachOther(t *testing.T) {
 	b, ctx := start(t)
 	b.newWork(t, ctx, second, "private", configMap("default", "private", "a"))
-	config := b.agentIdentity(t, ctx, first)
+	config := b.agentIdentity(t, b.agentData(t, first))
 	kube, err := kubernetes.NewForConfig(config)
 	require.NoError(t, err)
 	works, err := workclient.NewForConfig(config)
@@ -221,7 +221,8 @@ func TestClusterComesAndGoes(t *testing.T) {
 
 	out, stderr, code := b.run(t, "token", "create", "--data-dir", b.hubData(t))
 	require.Zero(t, code, stderr)
-	startAgent(t, b, first, strings.TrimSpace(out), "guest", filepath.Join(t.TempDir(), "data"))
+	dir := filepath.Join(t.TempDir(), "data")
+	startAgent(t, b, first, strings.TrimSpace(out), "guest", dir)
 	eventually(t, ctx, "the cluster waits for acceptance", func() error {
 		_, err := b.managedCluster(ctx, "guest")
 		return err
@@ -245,7 +246,7 @@ func TestClusterComesAndGoes(t *testing.T) {
 
 	_, stderr, code = b.run(t, "cluster", "reject", "--data-dir", b.hubData(t), "guest")
 	require.Zero(t, code, stderr)
-	works, err := workclient.NewForConfig(b.agentIdentity(t, ctx, first))
+	works, err := workclient.NewForConfig(b.agentIdentity(t, dir))
 	require.NoError(t, err)
 	eventually(t, ctx, "a rejected cluster has no access to works", func() error {
 		if _, err := works.WorkV1().ManifestWorks("guest").List(ctx, metav1.ListOptions{}); !apierrors.IsForbidden(err) {

@@ -8,6 +8,7 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -208,6 +209,14 @@ func (b *bench) hubData(t *testing.T) string {
 	return b.DataDir(part)
 }
 
+// agentData is the data directory of the agent that the lab runs for a cluster.
+func (b *bench) agentData(t *testing.T, cluster string) string {
+	t.Helper()
+	part, err := b.Part(lab.AgentPart(cluster))
+	require.NoError(t, err)
+	return b.DataDir(part)
+}
+
 func (b *bench) managedCluster(ctx context.Context, name string) (*clusterv1.ManagedCluster, error) {
 	return b.clusters.ClusterV1().ManagedClusters().Get(ctx, name, metav1.GetOptions{})
 }
@@ -249,15 +258,18 @@ func (b *bench) appliedAndAvailable(ctx context.Context, cluster, name string) e
 	)
 }
 
-// agentIdentity is the access to the hub that a cluster's agent has.
-func (b *bench) agentIdentity(t *testing.T, ctx context.Context, cluster string) *rest.Config {
+// agentIdentity is the access to the hub that the agent with this data directory has. The secret on the cluster may be
+// another agent's, where a test started a second one there.
+func (b *bench) agentIdentity(t *testing.T, dataDir string) *rest.Config {
 	t.Helper()
-	secret, err := b.spokes[cluster].CoreV1().Secrets("open-cluster-management-agent").Get(ctx, "hub-kubeconfig-secret", metav1.GetOptions{})
+	text, err := os.ReadFile(filepath.Join(dataDir, "agent", "hub-kubeconfig-secret", "identity.json"))
 	require.NoError(t, err)
+	kept := map[string][]byte{}
+	require.NoError(t, json.Unmarshal(text, &kept))
 	hub, err := b.Hub()
 	require.NoError(t, err)
 	config := rest.AnonymousClientConfig(hub)
-	config.CertData, config.KeyData = secret.Data["tls.crt"], secret.Data["tls.key"]
+	config.CertData, config.KeyData = kept["tls.crt"], kept["tls.key"]
 	config.QPS = -1
 	return config
 }
