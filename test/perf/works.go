@@ -19,8 +19,8 @@ import (
 
 const labCluster = "cluster1"
 
-// measureLab brings a lab with one cluster up and sends works through it.
-func measureLab(ctx context.Context, o options) ([]row, error) {
+// withLab brings a lab with one cluster up, measures, and takes it down.
+func withLab(ctx context.Context, o options, measure func(dir string) ([]row, error)) ([]row, error) {
 	dir, err := os.MkdirTemp("", "nave-perf-lab-")
 	if err != nil {
 		return nil, err
@@ -35,7 +35,11 @@ func measureLab(ctx context.Context, o options) ([]row, error) {
 		return nil, fmt.Errorf("bring the lab up: %w", err)
 	}
 	defer func() { _ = lab(context.WithoutCancel(ctx), "down", "--data-dir", dir) }()
+	return measure(dir)
+}
 
+// measureWorks sends works through a lab.
+func measureWorks(ctx context.Context, o options, dir string) ([]row, error) {
 	_, config, err := clientFor(filepath.Join(dir, "hub.kubeconfig"))
 	if err != nil {
 		return nil, err
