@@ -27,6 +27,7 @@ import (
 	"nave/pkg/controller/approval"
 	"nave/pkg/controller/availability"
 	"nave/pkg/controller/bootstrap"
+	"nave/pkg/controller/bootstraptoken"
 	"nave/pkg/controller/cleanup"
 	"nave/pkg/controller/clustermanager"
 	"nave/pkg/controller/clusterset"
@@ -174,6 +175,8 @@ func (c *controlling) build(s *clients, record recorder) (map[string]runner, err
 		CAFile: c.hub.files.clientCAPair(), Life: c.hub.config.AgentCertificateLife,
 	})
 	add("signing", r, err)
+	r, err = bootstraptoken.New(bootstraptoken.Config{Log: logger("bootstraptoken"), Kube: s.kube, KubeInformers: s.kubeInformers, Clock: c.hub.config.Clock})
+	add("bootstraptoken", r, err)
 	r, err = acceptance.New(acceptance.Config{
 		Log: c.logger("acceptance"), Kube: s.kube, Clusters: s.clusters, Settings: c.hub.config.Settings, Events: record,
 		KubeInformers: s.kubeInformers, ClusterInformers: s.clusterInformers, WorkInformers: s.workInformers,

@@ -9,7 +9,9 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 )
@@ -76,6 +78,7 @@ func TestAdvertised(t *testing.T) {
 func TestRestart(t *testing.T) {
 	dir := t.TempDir()
 	var authority []byte
+	var bootstrapToken string
 	for range 2 {
 		h, err := New(config(dir, "127.0.0.1:0"))
 		require.NoError(t, err)
@@ -101,6 +104,15 @@ func TestRestart(t *testing.T) {
 			require.Equal(t, authority, access.CAData, "the CA stays")
 		}
 		authority = access.CAData
+		require.EventuallyWithT(t, func(t *assert.CollectT) {
+			list, err := client.CoreV1().Secrets("kube-system").List(ctx, metav1.ListOptions{LabelSelector: "app=cluster-manager"})
+			require.NoError(t, err)
+			require.Len(t, list.Items, 1, "bootstrap tokens, where clusteradm looks for them")
+			if bootstrapToken != "" {
+				require.Equal(t, bootstrapToken, list.Items[0].Name, "the one that was shown stays good")
+			}
+			bootstrapToken = list.Items[0].Name
+		}, patience, 50*time.Millisecond)
 		cancel()
 		require.NoError(t, <-ended)
 	}
