@@ -175,7 +175,7 @@ func (c *controlling) build(s *clients, record recorder) (map[string]runner, err
 		CAFile: c.hub.files.clientCAPair(), Life: c.hub.config.AgentCertificateLife,
 	})
 	add("signing", r, err)
-	r, err = bootstraptoken.New(bootstraptoken.Config{Log: logger("bootstraptoken"), Kube: s.kube, KubeInformers: s.kubeInformers, Clock: c.hub.config.Clock})
+	r, err = bootstraptoken.New(bootstraptoken.Config{Log: c.logger("bootstraptoken"), Kube: s.kube, KubeInformers: s.kubeInformers, Clock: c.hub.config.Clock})
 	add("bootstraptoken", r, err)
 	r, err = acceptance.New(acceptance.Config{
 		Log: c.logger("acceptance"), Kube: s.kube, Clusters: s.clusters, Settings: c.hub.config.Settings, Events: record,

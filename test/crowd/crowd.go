@@ -136,17 +136,18 @@ func (c *Crowd) Tokens(ctx context.Context, names []string) ([]string, error) {
 // start joins one agent and leaves its loops running.
 func (c *Crowd) start(ctx context.Context, name, text string) error {
 	join := registration.Config{
-		Server: c.config.Hub.Host, Token: text, Cluster: name, UserAgent: UserAgent,
+		Wish:      live.New(registration.Sources{Cluster: name, Server: c.config.Hub.Host, Token: text}.Read(nil)),
+		UserAgent: UserAgent,
 		// On the shared cluster there is one secret for an agent's identity, so each keeps it apart.
 		Store:    registration.Store{Dir: filepath.Join(c.config.Dir, name), Kube: fake.NewClientset()},
 		Settings: live.New(settings.DefaultAgent()), State: live.New(agentstate.State{Cluster: name}),
 		Clock: clock.RealClock{}, Log: c.config.Log,
 	}
-	credentials, err := join.Join(ctx)
+	credentials, err := join.Identity(ctx)
 	if err != nil {
 		return err
 	}
-	up, err := uplink.New(credentials.Target())
+	up, err := uplink.New(uplink.Config{Target: credentials.Target(), Clock: clock.RealClock{}})
 	if err != nil {
 		return err
 	}
@@ -170,7 +171,7 @@ func (c *Crowd) start(ctx context.Context, name, text string) error {
 	return nil
 }
 
-// loops are those of an agent's session but for works.
+// loops are those of an agent's session but for works and add-ons.
 func (c *Crowd) loops(name string, join registration.Config, credentials registration.Credentials, up *uplink.Uplink) ([]func(context.Context) error, error) {
 	hub := up.Client(UserAgent)
 	kube, err1 := kubernetes.NewForConfig(hub)
@@ -182,15 +183,27 @@ func (c *Crowd) loops(name string, join registration.Config, credentials registr
 		o.FieldSelector = fields.OneTermEqualSelector("metadata.name", name).String()
 	}))
 	self := own.Cluster().V1().ManagedClusters()
-	beat, err1 := heartbeat.New(heartbeat.Config{Log: c.config.Log, Cluster: name, Hub: kube, Clusters: self, Clock: clock.RealClock{}})
-	status, err2 := clusterstatus.New(clusterstatus.Config{Log: c.config.Log, Cluster: name, Hub: clusters, Clusters: self, Spoke: c.config.Spoke, Clock: clock.RealClock{}})
-	if err := errors.Join(err1, err2); err != nil {
+	beat, err1 := heartbeat.New(heartbeat.Config{Log: c.config.Log, Cluster: name, Hub: kube, Clusters: self, State: join.State, Clock: clock.RealClock{}})
+	status, err2 := clusterstatus.New(clusterstatus.Config{
+		Log: c.config.Log, Cluster: name, Hub: clusters, Clusters: self, Spoke: c.config.Spoke,
+		Settings: join.Settings, Events: silent{}, Clock: clock.RealClock{},
+	})
+	rotation, err3 := registration.NewReporter(c.config.Log, name, clusters, self)
+	if err := errors.Join(err1, err2, err3); err != nil {
 		return nil, err
 	}
 	return []func(context.Context) error{
 		func(ctx context.Context) error { own.Start(ctx.Done()); <-ctx.Done(); own.Shutdown(); return nil },
-		func(ctx context.Context) error { return join.Keep(ctx, up, credentials) },
+		rotation.Run,
+		func(ctx context.Context) error { return join.Renew(ctx, up, credentials, rotation.Set) },
+		func(ctx context.Context) error { return join.Attend(ctx, up, credentials, self) },
 		beat.Run,
 		status.Run,
 	}, nil
 }
+
+// silent records no events.
+type silent struct{}
+
+// Cluster implements clusterstatus.Recorder.
+func (silent) Cluster(string, string, string) {}
