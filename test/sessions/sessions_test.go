@@ -14,6 +14,7 @@ import (
 
 	"nave/pkg/agentstate"
 	"nave/pkg/hub"
+	"nave/pkg/live"
 	"nave/pkg/spoke/registration"
 )
 
@@ -275,6 +276,17 @@ func TestFirstJoinThatCannotSucceed(t *testing.T) {
 			require.NotContains(t, err.Error(), "0123456789abcdef", "secrets are never told")
 		})
 	}
+	t.Run("where another agent has joined under another name", func(t *testing.T) {
+		file := bootstrapFile(t, h.kubeconfig(t, "hub", tokenID, nil))
+		a := newAgent(t, "earlier", file)
+		_, err := a.Identity(t.Context())
+		require.NoError(t, err)
+		write(t, file, h.kubeconfig(t, "hub", "nobody", nil))
+		a.sources.Cluster = "later"
+		a.Wish = live.New(a.sources.Read(nil))
+		_, err = a.Identity(t.Context())
+		require.ErrorAs(t, err, new(*registration.JoinError))
+	})
 }
 
 // ignoreEnd is err unless it is the end of the context.

@@ -117,7 +117,7 @@ func (c Config) bootstrapFault(w Wish) *agentstate.Fault {
 type search struct {
 	Config
 	began time.Time
-	first bool // there was no identity before
+	first bool // there was no identity of the cluster before
 	tries int
 	pace  pace
 	last  string // what was told last

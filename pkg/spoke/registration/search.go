@@ -12,7 +12,7 @@ import (
 // try looks for an identity once.
 func (s *search) try(ctx context.Context, w Wish) (Credentials, error) {
 	kept, missing := s.Store.load(ctx)
-	s.first = errors.Is(missing, errNone)
+	s.first = errors.Is(missing, errNone) || missing == nil && kept.Agent.Cluster != w.Cluster
 	if missing != nil && !s.first {
 		return Credentials{}, &trouble{reason: agentstate.HubError, err: missing} // a new one would lose the agent's name
 	}
