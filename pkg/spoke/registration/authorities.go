@@ -13,15 +13,15 @@ import (
 
 	"nave/pkg/agentstate"
 	"nave/pkg/log"
+	"nave/pkg/token"
 	"nave/pkg/uplink"
 )
 
 const (
 	// authoritiesPath is where a hub of ours publishes the CAs that sign its certificate.
 	authoritiesPath = "/cacerts"
-	// lookAtAuthorities is how often it is looked there, besides at the start and after each renewal. A hub that replaces
-	// its CA publishes the new one long before it needs it.
-	lookAtAuthorities = 12 * time.Hour
+	// lookAtAuthorities is how often it is looked there, besides at the start and after each renewal.
+	lookAtAuthorities = time.Hour
 	// maxAuthorities bounds what is read of the answer, in bytes.
 	maxAuthorities = 256 << 10
 )
@@ -39,7 +39,7 @@ func (c Config) Learn(ctx context.Context, hub *uplink.Uplink, current Credentia
 		certificate := state.CertificateUntil
 		learned, err := published(ctx, hub, current)
 		switch {
-		case err == nil && !sameBundle(learned, current.CA):
+		case err == nil && !(sameBundle(learned, current.CA) && signer(learned) == signer(current.CA)):
 			return c.trust(ctx, learned)
 		case err != nil && !errors.Is(err, errNotPublished) && ctx.Err() == nil && !told:
 			told = true
@@ -56,6 +56,9 @@ func (c Config) trust(ctx context.Context, learned []byte) error {
 	kept, err := c.Store.load(ctx)
 	if err != nil {
 		return err
+	}
+	if kept.Signer == "" {
+		kept.Signer = signer(kept.CA)
 	}
 	kept.CA = learned
 	if err := c.Store.save(ctx, kept); err != nil {
@@ -136,6 +139,19 @@ func vouched(bundle []byte, response *http.Response, current Credentials) error 
 	}
 	return nil
 }
+
+// signer names the CA that signs for the hub now: the first one that it publishes.
+func signer(bundle []byte) string {
+	all, err := parseBundle(bundle)
+	if err != nil || len(all) == 0 {
+		return ""
+	}
+	return token.KeyHash(all[0].RawSubjectPublicKeyInfo)
+}
+
+// predates tells whether the hub has replaced its CAs since the certificate was issued. It will forget the old ones once
+// every agent has a certificate of the new ones.
+func (c Credentials) predates() bool { return c.Signer != "" && c.Signer != signer(c.CA) }
 
 // sameBundle tells whether two bundles hold the same certificates, in whatever order.
 func sameBundle(a, b []byte) bool {

@@ -25,6 +25,8 @@ const (
 	// Beside those of upstream: the mark of the bootstrap kubeconfig, and the id of the join token, that it was got with.
 	keyMark  = "nave-bootstrap"
 	keyToken = "nave-join-token"
+	// keySigner is Credentials.Signer.
+	keySigner = "nave-signer"
 )
 
 // Credentials are an agent's identity on a hub.
@@ -39,6 +41,9 @@ type Credentials struct {
 	Key         []byte // PEM
 	Mark        string // of the bootstrap kubeconfig that led here, see Bootstrap.mark
 	Token       string // id of the join token that led here
+	// Signer names the CA that signed for the hub when the certificate was issued; empty where that is not known. A hub
+	// replaces the CA that signs for agents together with it.
+	Signer string
 }
 
 // data is the form in which upstream's klusterlet keeps them: the kubeconfig refers to the other keys as files.
@@ -55,7 +60,7 @@ func (c Credentials) data() (map[string][]byte, error) {
 	}
 	return map[string][]byte{
 		keyKubeconfig: text, keyCluster: []byte(c.Agent.Cluster), keyAgent: []byte(c.Agent.Name), keyCertificate: c.Certificate, keyKey: c.Key,
-		keyMark: []byte(c.Mark), keyToken: []byte(c.Token),
+		keyMark: []byte(c.Mark), keyToken: []byte(c.Token), keySigner: []byte(c.Signer),
 	}, nil
 }
 
@@ -63,7 +68,7 @@ func (c Credentials) data() (map[string][]byte, error) {
 func fromData(data map[string][]byte) (Credentials, error) {
 	c := Credentials{
 		Agent:       identity.Agent{Cluster: string(data[keyCluster]), Name: string(data[keyAgent])},
-		Certificate: data[keyCertificate], Key: data[keyKey], Mark: string(data[keyMark]), Token: string(data[keyToken]),
+		Certificate: data[keyCertificate], Key: data[keyKey], Mark: string(data[keyMark]), Token: string(data[keyToken]), Signer: string(data[keySigner]),
 	}
 	if len(data[keyKubeconfig]) == 0 {
 		return c, errNone // upstream's operator makes the secret with the names alone

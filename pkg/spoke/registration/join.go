@@ -55,6 +55,7 @@ func (s *search) join(ctx context.Context, way Bootstrap, kept Credentials) (Cre
 	if next.Certificate, err = s.request(ctx, kube, next.Agent, key); err != nil {
 		return Credentials{}, s.explain(way, err)
 	}
+	next.Signer = signer(next.CA)
 	if err := next.usable(s.Clock.Now()); err != nil {
 		return Credentials{}, &trouble{reason: agentstate.HubError, err: fmt.Errorf("the hub issued a certificate that cannot be used: %w; are the clocks right?", err)}
 	}

@@ -46,6 +46,9 @@ func (c Config) Renew(ctx context.Context, hub *uplink.Uplink, current Credentia
 		if fresh { // a certificate that is old when it is issued, by its dates, is no reason to ask without end
 			due = later(due, c.Clock.Now().Add(leaf.NotAfter.Sub(c.Clock.Now())/2))
 		}
+		if current.predates() {
+			due = c.Clock.Now()
+		}
 		c.State.Update(func(s agentstate.State) agentstate.State {
 			s.CertificateFrom, s.CertificateUntil = leaf.NotBefore, leaf.NotAfter
 			return s
@@ -109,6 +112,7 @@ func (c Config) renewOnce(ctx context.Context, hub *uplink.Uplink, current Crede
 	if next.Certificate, err = c.request(ctx, kube, current.Agent, key); err != nil {
 		return next, err
 	}
+	next.Signer = signer(next.CA)
 	if err := next.usable(c.Clock.Now()); err != nil {
 		return next, errors.Join(fmt.Errorf("the hub issued a certificate that cannot be used: %w", err), c.Store.dropPending())
 	}
