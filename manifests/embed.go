@@ -10,6 +10,12 @@ import "embed"
 //go:embed hub/*.yaml
 var HubCRDs embed.FS
 
+// InventoryCRDs are the definitions of the inventory of clusters, as inventory/*.yaml. The hub installs them while the
+// gate ClusterProfile is on.
+//
+//go:embed inventory/*.yaml
+var InventoryCRDs embed.FS
+
 // SpokeCRDs are the definitions that the agent installs on its managed cluster, as spoke/*.yaml.
 //
 //go:embed spoke/*.yaml

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
+	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -30,6 +32,7 @@ import (
 	"nave/pkg/controller/bootstraptoken"
 	"nave/pkg/controller/cleanup"
 	"nave/pkg/controller/clustermanager"
+	"nave/pkg/controller/clusterprofile"
 	"nave/pkg/controller/clusterset"
 	"nave/pkg/controller/featurelabel"
 	"nave/pkg/controller/kube"
@@ -62,6 +65,9 @@ type clients struct {
 	clusters *clusterclient.Clientset
 	works    *workclient.Clientset
 	addons   *addonclient.Clientset
+
+	dynamic    *dynamic.DynamicClient
+	extensions *apiextensions.Clientset
 
 	kubeInformers    informers.SharedInformerFactory
 	clusterInformers clusterinformers.SharedInformerFactory
@@ -132,11 +138,13 @@ func (c *controlling) newClients() (*clients, error) {
 	loopback.QPS = -1 // priority and fairness of the API server is the limit
 	loopback.UserAgent = "nave-hub"
 	s := &clients{loopback: loopback, kubeInformers: c.api.server.Informers()}
-	var errs [4]error
+	var errs [6]error
 	s.kube, errs[0] = kubernetes.NewForConfig(loopback)
 	s.clusters, errs[1] = clusterclient.NewForConfig(loopback)
 	s.works, errs[2] = workclient.NewForConfig(loopback)
 	s.addons, errs[3] = addonclient.NewForConfig(loopback)
+	s.dynamic, errs[4] = dynamic.NewForConfig(loopback)
+	s.extensions, errs[5] = apiextensions.NewForConfig(loopback)
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, fmt.Errorf("clients of the controllers: %w", err)
 	}
@@ -202,6 +210,10 @@ func (c *controlling) build(s *clients, record recorder) (map[string]runner, err
 		Log: c.logger("clusterset"), Clusters: s.clusters, Settings: c.hub.config.Settings, Events: record, ClusterInformers: s.clusterInformers,
 	})
 	add("clusterset", r, err)
+	r, err = clusterprofile.New(clusterprofile.Config{
+		Log: c.logger("clusterprofile"), Extensions: s.extensions, Dynamic: s.dynamic, ClusterInformers: s.clusterInformers, Settings: c.hub.config.Settings,
+	})
+	add("clusterprofile", r, err)
 	r, err = featurelabel.New(featurelabel.Config{
 		Log: c.logger("featurelabel"), Clusters: s.clusters, ClusterInformers: s.clusterInformers, AddonInformers: s.addonInformers,
 	})

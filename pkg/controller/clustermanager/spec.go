@@ -19,6 +19,7 @@ const images = "quay.io/open-cluster-management/"
 func heeded() []featuregate.Feature {
 	return []featuregate.Feature{
 		feature.DefaultClusterSet, feature.ResourceCleanup, feature.ManagedClusterAutoApproval, feature.AddonManagement,
+		feature.ClusterProfile,
 	}
 }
 

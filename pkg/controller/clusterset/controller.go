@@ -26,6 +26,7 @@ import (
 	"open-cluster-management.io/api/feature"
 
 	"nave/pkg/live"
+	"nave/pkg/membership"
 	"nave/pkg/reconcile"
 	"nave/pkg/settings"
 )
@@ -137,7 +138,7 @@ func (a *Controller) clusterChanged(obj any) {
 		return // a cache does not fail
 	}
 	for _, set := range sets {
-		if contains(set, mc) {
+		if membership.Contains(set, mc) {
 			a.sets.AddAfter(set.Name, gather)
 		}
 	}
@@ -235,7 +236,7 @@ func (a *Controller) count(ctx context.Context, set *clusterv1beta2.ManagedClust
 	}
 	n := 0
 	for _, mc := range clusters {
-		if contains(set, mc) {
+		if membership.Contains(set, mc) {
 			n++
 		}
 	}
@@ -253,18 +254,6 @@ func (a *Controller) count(ctx context.Context, set *clusterv1beta2.ManagedClust
 	}
 	_, err = a.Clusters.ClusterV1beta2().ManagedClusterSets().Patch(ctx, set.Name, types.MergePatchType, body, metav1.PatchOptions{}, "status")
 	return about(err, "managed cluster set", set.Name)
-}
-
-// contains tells whether a cluster is in a set.
-func contains(set *clusterv1beta2.ManagedClusterSet, mc *clusterv1.ManagedCluster) bool {
-	switch set.Spec.ClusterSelector.SelectorType {
-	case "", clusterv1beta2.ExclusiveClusterSetLabel:
-		return mc.Labels[clusterv1beta2.ClusterSetLabel] == set.Name
-	case clusterv1beta2.LabelSelector:
-		selector, err := metav1.LabelSelectorAsSelector(set.Spec.ClusterSelector.LabelSelector) // nil selects nothing
-		return err == nil && selector.Matches(labels.Set(mc.Labels))
-	}
-	return false
 }
 
 func (a *Controller) reconcileBinding(ctx context.Context, key string) (time.Duration, error) {

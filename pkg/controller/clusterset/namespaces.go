@@ -16,6 +16,7 @@ import (
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
 	clusterv1beta2 "open-cluster-management.io/api/cluster/v1beta2"
 
+	"nave/pkg/membership"
 	"nave/pkg/reconcile"
 )
 
@@ -35,7 +36,7 @@ func (a *Controller) addClustersOf(set *clusterv1beta2.ManagedClusterSet) {
 		return // a cache does not fail
 	}
 	for _, mc := range clusters {
-		if contains(set, mc) {
+		if membership.Contains(set, mc) {
 			a.namespaces.Add(mc.Name)
 		}
 	}
@@ -79,7 +80,7 @@ func managedNamespaces(mc *clusterv1.ManagedCluster, sets []*clusterv1beta2.Mana
 	}
 	var all []clusterv1.ClusterSetManagedNamespaceConfig
 	for _, set := range sets {
-		if set.DeletionTimestamp != nil || !contains(set, mc) {
+		if set.DeletionTimestamp != nil || !membership.Contains(set, mc) {
 			continue
 		}
 		for _, n := range set.Spec.ManagedNamespaces {

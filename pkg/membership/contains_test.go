@@ -1,4 +1,4 @@
-package clusterset
+package membership
 
 import (
 	"testing"
@@ -27,9 +27,9 @@ func TestContains(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			set := &clusterv1beta2.ManagedClusterSet{ObjectMeta: metav1.ObjectMeta{Name: "prod"}, Spec: clusterv1beta2.ManagedClusterSetSpec{ClusterSelector: test.selector}}
-			require.Equal(t, test.want, contains(set, &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Labels: edge}}))
+			require.Equal(t, test.want, Contains(set, &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Labels: edge}}))
 		})
 	}
 	other := &clusterv1beta2.ManagedClusterSet{ObjectMeta: metav1.ObjectMeta{Name: "production"}}
-	require.False(t, contains(other, &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Labels: edge}}))
+	require.False(t, Contains(other, &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Labels: edge}}))
 }
