@@ -17,7 +17,6 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
 
-	"nave/manifests"
 	"nave/pkg/agentstate"
 	"nave/pkg/datadir"
 	"nave/pkg/identity"
@@ -25,6 +24,7 @@ import (
 	"nave/pkg/live"
 	"nave/pkg/log"
 	"nave/pkg/settings"
+	"nave/pkg/spoke/klusterlet"
 	"nave/pkg/spoke/registration"
 	"nave/pkg/version"
 )
@@ -82,6 +82,9 @@ func New(c Config) (*Agent, error) {
 func folder(dataDir string) string { return filepath.Join(dataDir, "agent") }
 
 func (a *Agent) prepare() error {
+	if a.detached() {
+		return a.reach() // it will not join, so what it would need for that does not matter
+	}
 	store := registration.Store{Dir: filepath.Join(a.dir, registration.SecretName)}
 	wish := a.config.Hub.Read(nil)
 	if wish.Fault != nil && !store.Holds() {
@@ -131,16 +134,33 @@ func (a *Agent) Run(ctx context.Context) error {
 }
 
 func (a *Agent) run(ctx context.Context) error {
-	a.registration.Look(ctx, a.config.Hub, a.kube)
-	if err := ensureCRDs(ctx, a.spoke, manifests.SpokeCRDs); err != nil {
-		return err
-	}
-	loops, err := a.loops()
+	own, err := klusterlet.New(klusterlet.Config{
+		Log: a.config.Log.WithField(log.FieldComponent, "klusterlet"), Spoke: a.spoke, Cluster: a.config.Hub.Cluster, Settings: a.settings, State: a.state,
+	})
 	if err != nil {
 		return err
 	}
+	if a.detached() {
+		return a.stayAway(ctx, own)
+	}
+	definitions, err := a.installDefinitions(ctx)
+	if err != nil {
+		return err
+	}
+	own.Look(ctx, definitions)
+	a.registration.Look(ctx, a.config.Hub, a.kube)
+	err = a.live(ctx, own)
+	var deleted *klusterlet.Deleted
+	if errors.As(err, &deleted) {
+		return a.detach(ctx, own)
+	}
+	return err
+}
+
+// live runs the loops of the process, and sessions.
+func (a *Agent) live(ctx context.Context, own *klusterlet.Loop) error {
 	group := lifecycle.New(a.config.Log)
-	for _, l := range loops {
+	for _, l := range a.loops(own) {
 		group.Add(l.name, lifecycle.Background(l.run))
 	}
 	group.Add("sessions", lifecycle.Background(a.sessions))

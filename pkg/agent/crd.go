@@ -3,66 +3,55 @@ package agent
 import (
 	"context"
 	"fmt"
-	"io/fs"
-	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
-	"k8s.io/client-go/rest"
-	"sigs.k8s.io/yaml"
+	operatorv1 "open-cluster-management.io/api/operator/v1"
+
+	"nave/manifests"
+	"nave/pkg/log"
+	"nave/pkg/operator"
 )
 
-const (
-	// established is how long a new definition may take to be served, and establishedPoll how often that is asked.
-	established     = 30 * time.Second
-	establishedPoll = 50 * time.Millisecond
-)
-
-// ensureCRDs installs the definitions in files (spoke/*.yaml) on the managed cluster, where they are missing, and returns
-// when they are served.
-func ensureCRDs(ctx context.Context, config *rest.Config, files fs.FS) error {
-	client, err := apiextensions.NewForConfig(config)
+// installDefinitions makes the managed cluster serve the kinds that the agent needs there, and returns their names. An agent
+// that may not do that goes on with the kinds that are served already; only a Klusterlet it can do without.
+func (a *Agent) installDefinitions(ctx context.Context) ([]string, error) {
+	client, err := apiextensions.NewForConfig(a.spoke)
 	if err != nil {
-		return fmt.Errorf("client of the managed cluster: %w", err)
+		return nil, fmt.Errorf("client of the managed cluster: %w", err)
 	}
-	names, err := fs.Glob(files, "spoke/*.yaml")
+	definitions, err := operator.Definitions(manifests.SpokeCRDs, "spoke/*.yaml")
 	if err != nil {
-		return fmt.Errorf("list definitions: %w", err)
+		return nil, err
 	}
-	for _, name := range names {
-		text, err := fs.ReadFile(files, name)
-		if err != nil {
-			return fmt.Errorf("definition: %w", err)
-		}
-		crd := &apiextensionsv1.CustomResourceDefinition{}
-		if err := yaml.Unmarshal(text, crd); err != nil {
-			return fmt.Errorf("definition %s: %w", name, err)
-		}
-		if err := ensureCRD(ctx, client, crd); err != nil {
-			return fmt.Errorf("definition %s on the managed cluster: %w", crd.Name, err)
+	var names []string
+	for _, crd := range definitions {
+		err := operator.Install(ctx, client, crd)
+		switch {
+		case apierrors.IsForbidden(err) && (crd.Spec.Group == operatorv1.GroupName || a.serves(crd)):
+			a.config.Log.WithField(log.FieldComponent, "definitions").WithError(err).Warn("the agent may not install a definition on its cluster and goes on with what is there")
+		case err != nil:
+			return nil, fmt.Errorf("managed cluster: %w", err)
+		default:
+			names = append(names, crd.Name)
 		}
 	}
-	return nil
+	return names, nil
 }
 
-func ensureCRD(ctx context.Context, client apiextensions.Interface, crd *apiextensionsv1.CustomResourceDefinition) error {
-	crds := client.ApiextensionsV1().CustomResourceDefinitions()
-	if _, err := crds.Create(ctx, crd, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
-		return err
-	}
-	return wait.PollUntilContextTimeout(ctx, establishedPoll, established, true, func(ctx context.Context) (bool, error) {
-		live, err := crds.Get(ctx, crd.Name, metav1.GetOptions{})
+// serves tells whether the cluster serves a kind that the agent may not look at the definition of.
+func (a *Agent) serves(crd *apiextensionsv1.CustomResourceDefinition) bool {
+	for _, version := range crd.Spec.Versions {
+		list, err := a.kube.Discovery().ServerResourcesForGroupVersion(crd.Spec.Group + "/" + version.Name)
 		if err != nil {
-			return false, err
+			continue
 		}
-		for _, c := range live.Status.Conditions {
-			if c.Type == apiextensionsv1.Established && c.Status == apiextensionsv1.ConditionTrue {
-				return true, nil
+		for _, resource := range list.APIResources {
+			if resource.Name == crd.Spec.Names.Plural {
+				return true
 			}
 		}
-		return false, nil
-	})
+	}
+	return false
 }

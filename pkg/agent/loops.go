@@ -9,10 +9,14 @@ import (
 	"nave/pkg/spoke/addon"
 	"nave/pkg/spoke/clusterstatus"
 	"nave/pkg/spoke/heartbeat"
+	"nave/pkg/spoke/klusterlet"
 	"nave/pkg/spoke/managednamespace"
 	"nave/pkg/spoke/registration"
 	"nave/pkg/spoke/work"
 )
+
+// addonKeys is where in its data directory the agent keeps the keys of add-ons.
+const addonKeys = "addons"
 
 // loop is a part of an agent that runs until its context ends.
 type loop struct {
@@ -21,12 +25,13 @@ type loop struct {
 }
 
 // loops are what runs as long as the process, whatever becomes of the agent's identity on a hub.
-func (a *Agent) loops() ([]loop, error) {
+func (a *Agent) loops(own *klusterlet.Loop) []loop {
 	return []loop{
 		{"bootstrap", func(ctx context.Context) error { return a.registration.Watch(ctx, a.config.Hub, a.kube) }},
 		{"state", a.writeState},
+		{"klusterlet", own.Run},
 		{"footprint", func(ctx context.Context) error { return footprint.Trim(ctx, a.config.Log) }},
-	}, nil
+	}
 }
 
 // loops are what runs with one identity on one hub. A hub that is away stops none of them: they go on when it is back. They
@@ -53,7 +58,7 @@ func (s *session) loops() ([]loop, error) {
 	}
 	works, err := work.New(work.Config{
 		Log: s.config.Log.WithField(log.FieldComponent, "work"), Cluster: s.config.Hub.Cluster, HubServer: s.credentials.Server,
-		Hub: s.hub, Spoke: s.spoke, AgentID: s.credentials.Agent.Name, Clock: s.config.Clock,
+		Hub: s.hub, Spoke: s.spoke, AgentID: s.credentials.Agent.Name, Settings: s.settings, Clock: s.config.Clock,
 	})
 	if err != nil {
 		return nil, err
@@ -91,7 +96,7 @@ func (s *session) addonLoops() ([]loop, error) {
 	config := addon.Config{
 		Log: s.config.Log.WithField(log.FieldComponent, "addon"), Agent: s.credentials.Agent,
 		Entry: s.credentials.Entry, Endpoint: s.credentials.Endpoint(),
-		Hub: s.kube, AddOns: s.addons, Spoke: s.Agent.kube, KeyDir: filepath.Join(s.dir, "addons"), Settings: s.settings, Clock: s.config.Clock,
+		Hub: s.kube, AddOns: s.addons, Spoke: s.Agent.kube, KeyDir: filepath.Join(s.dir, addonKeys), Settings: s.settings, Clock: s.config.Clock,
 		Informer: s.ownAddOns.Addon().V1beta1().ManagedClusterAddOns(), Clusters: s.own.Cluster().V1().ManagedClusters(),
 	}
 	registrar, err := addon.NewRegistrar(config)

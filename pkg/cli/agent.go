@@ -22,7 +22,11 @@ func (g *global) agentCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "agent",
 		Short: "Run the agent of a cluster: join it to a hub, pull and apply its work",
-		Args:  exactly(0, "no arguments"),
+		Long: "Run the agent of a cluster: join it to a hub, pull and apply its work.\n\n" +
+			"The object Klusterlet klusterlet on the cluster can change settings while the agent runs. What it sets wins over flags\n" +
+			"and the configuration file; what it leaves out is as they say. Deleting it detaches the cluster from its hub: the agent\n" +
+			"removes its credentials and ends, and what was applied stays.",
+		Args: exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			origins, err := g.load(cmd, hubFlags())
 			if err != nil {

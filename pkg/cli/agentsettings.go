@@ -44,6 +44,7 @@ func (f *agentSettings) add(flags *pflag.FlagSet, s *settings.Agent) {
 	flags.StringSliceVar(&s.ReservedClaimSuffixes, "reserved-cluster-claim-suffixes", nil, "endings of names of claims that are always reported")
 	flags.Var(&driverFlag{&s.AddOnTokens}, "addon-kubeclient-registration-auth", "how the agents of add-ons log on at the hub: csr, with certificates, or token")
 	flags.IntVar(&f.tokenSeconds, "addon-token-expiration-seconds", int(s.AddOnTokenLifetime/time.Second), "how long tokens of add-ons are to be good for; the hub may give less")
+	flags.DurationVar(&s.EvictionGrace, "appliedmanifestwork-eviction-grace-period", s.EvictionGrace, "how long what was applied stays when its work is missing on the hub and nobody saw it deleted")
 	flags.IntVar(&f.hubTimeoutSeconds, "hub-connection-timeout-seconds", int(s.HubTimeout/time.Second), "how long one of several hubs may be away before another one is tried")
 }
 
@@ -61,6 +62,7 @@ func (f *agentSettings) fill(s *settings.Agent, hubs int) error {
 		{f.tokenSeconds < minTokenSeconds, fmt.Sprintf("--addon-token-expiration-seconds is at least %d", minTokenSeconds)},
 		{f.hubTimeoutSeconds < minHubTimeoutSeconds, fmt.Sprintf("--hub-connection-timeout-seconds is at least %d", minHubTimeoutSeconds)},
 		{s.HealthCheckPeriod <= 0, "--cluster-healthcheck-period is more than 0"},
+		{s.EvictionGrace < 0, "--appliedmanifestwork-eviction-grace-period is not negative"},
 		{s.MaxCustomClaims < 0, "--max-custom-cluster-claims is not negative"},
 	} {
 		if bad.is {

@@ -31,7 +31,7 @@ func TestAgentSettings(t *testing.T) {
 
 	all, err := agentSettingsOf(t, 2, "--cluster-labels a=b --cluster-annotations agent.open-cluster-management.io/x=y --external-server-urls https://[2001:db8::1]:6443,https://api "+
 		"--client-cert-expiration-seconds 3600 --cluster-healthcheck-period 5s --max-custom-cluster-claims 0 --reserved-cluster-claim-suffixes x.io,y.io "+
-		"--addon-kubeclient-registration-auth token --addon-token-expiration-seconds 600 --hub-connection-timeout-seconds 180 --feature-gates ClusterProperty=true")
+		"--addon-kubeclient-registration-auth token --addon-token-expiration-seconds 600 --hub-connection-timeout-seconds 180 --appliedmanifestwork-eviction-grace-period 2m --feature-gates ClusterProperty=true")
 	require.NoError(t, err)
 	require.Equal(t, settings.Agent{
 		Features:            settings.Features{feature.ClusterProperty: true, feature.MultipleHubs: true},
@@ -39,7 +39,7 @@ func TestAgentSettings(t *testing.T) {
 		ClusterAnnotations:  map[string]string{"agent.open-cluster-management.io/x": "y"},
 		ExternalServerURLs:  []settings.ServerURL{{URL: "https://[2001:db8::1]:6443"}, {URL: "https://api"}},
 		CertificateLifetime: time.Hour, HealthCheckPeriod: 5 * time.Second, ReservedClaimSuffixes: []string{"x.io", "y.io"},
-		AddOnTokens: true, AddOnTokenLifetime: 10 * time.Minute, HubTimeout: 3 * time.Minute,
+		AddOnTokens: true, AddOnTokenLifetime: 10 * time.Minute, HubTimeout: 3 * time.Minute, EvictionGrace: 2 * time.Minute,
 	}, all)
 }
 

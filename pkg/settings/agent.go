@@ -25,6 +25,8 @@ type Agent struct {
 	AddOnTokenLifetime time.Duration
 	// HubTimeout is how long the hub may be away before another one of the bootstrap hubs is tried (gate MultipleHubs).
 	HubTimeout time.Duration
+	// EvictionGrace is how long what was applied outlives its work's disappearance from the hub.
+	EvictionGrace time.Duration
 }
 
 // ServerURL is an address of the managed cluster's API, with the CA that signs for it as PEM.
@@ -40,5 +42,6 @@ func DefaultAgent() Agent {
 		MaxCustomClaims:    20,
 		AddOnTokenLifetime: 365 * 24 * time.Hour,
 		HubTimeout:         10 * time.Minute,
+		EvictionGrace:      time.Hour,
 	}
 }

@@ -14,6 +14,9 @@ import (
 	"nave/pkg/version"
 )
 
+// namespace is where upstream has the hub's deployments.
+const namespace = "open-cluster-management-hub"
+
 // part is what upstream runs as a deployment of its own and this hub as controllers. It works while all of them run: the hub
 // ends when one of them fails.
 type part struct {
@@ -71,8 +74,10 @@ func statusOf(cm *operatorv1.ClusterManager, running []string, s settings.Hub, f
 	status.Generations = nil // of deployments, which there are none of
 	status.RelatedResources = nil
 	for _, crd := range definitions {
-		status.RelatedResources = append(status.RelatedResources, operatorv1.RelatedResourceMeta{
-			Group: apiextensionsv1.GroupName, Version: "v1", Resource: "customresourcedefinitions", Name: crd.Name})
+		status.RelatedResources = append(status.RelatedResources, operator.Definition(crd.Name))
+	}
+	for _, name := range []string{"addon-manager-controller", "placement-controller", "registration-controller", "registration-webhook", "work-controller", "work-webhook"} {
+		status.RelatedResources = append(status.RelatedResources, operator.Deployment(namespace, Name+"-"+name))
 	}
 	return status
 }

@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
@@ -30,15 +31,14 @@ import (
 	worklisters "open-cluster-management.io/api/client/work/listers/work/v1"
 	workv1 "open-cluster-management.io/api/work/v1"
 
+	"nave/pkg/live"
 	"nave/pkg/reconcile"
+	"nave/pkg/settings"
 )
 
 const (
 	// workFinalizer keeps a work on the hub until what it applied is gone from the cluster.
 	workFinalizer = "cluster.open-cluster-management.io/manifest-work-cleanup"
-
-	// DefaultEvictionGrace is how long what an agent applied outlives its work's disappearance (spec 4.1).
-	DefaultEvictionGrace = time.Hour
 
 	// workers apply different works at the same time.
 	workers = 16
@@ -58,13 +58,13 @@ const (
 
 // Config is what the agent needs.
 type Config struct {
-	Log           logrus.FieldLogger
-	Cluster       string // the managed cluster's name, and namespace on the hub
-	HubServer     string // URL of the hub, for the names of AppliedManifestWorks
-	Hub, Spoke    *rest.Config
-	AgentID       string        // of this installation; AppliedManifestWorks of others are left alone
-	EvictionGrace time.Duration // DefaultEvictionGrace if 0
-	Clock         clock.WithTicker
+	Log        logrus.FieldLogger
+	Cluster    string // the managed cluster's name, and namespace on the hub
+	HubServer  string // URL of the hub, for the names of AppliedManifestWorks
+	Hub, Spoke *rest.Config
+	AgentID    string                      // of this installation; AppliedManifestWorks of others are left alone
+	Settings   *live.Value[settings.Agent] // grace period of evictions
+	Clock      clock.WithTicker
 }
 
 // Agent applies the works of one cluster.
@@ -91,9 +91,6 @@ type Agent struct {
 
 // New prepares clients and informers.
 func New(c Config) (*Agent, error) {
-	if c.EvictionGrace == 0 {
-		c.EvictionGrace = DefaultEvictionGrace
-	}
 	if c.Clock == nil {
 		c.Clock = clock.RealClock{}
 	}
@@ -230,9 +227,36 @@ func (a *Agent) Run(ctx context.Context) error {
 	}
 	var running sync.WaitGroup
 	running.Go(func() { _ = a.appliedLoop.Run(ctx) }) // a loop returns no error
+	running.Go(func() { a.followSettings(ctx) })
 	err := a.loop.Run(ctx)
 	running.Wait()
 	return err
+}
+
+// followSettings looks again at what waits to be evicted when it may have to wait otherwise.
+func (a *Agent) followSettings(ctx context.Context) {
+	before, changed := a.Settings.Watch()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-changed:
+		}
+		var now settings.Agent
+		if now, changed = a.Settings.Watch(); now.EvictionGrace == before.EvictionGrace {
+			continue
+		}
+		before = now
+		all, err := a.applied.List(labels.Everything())
+		if err != nil {
+			continue // a cache does not fail
+		}
+		for _, amw := range all {
+			if amw.Status.EvictionStartTime != nil {
+				a.appliedLoop.Add(amw.Name)
+			}
+		}
+	}
 }
 
 // drifted is called when an object of a work was changed or deleted by somebody else, or has gone as it should.

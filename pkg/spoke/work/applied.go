@@ -294,9 +294,9 @@ func (a *Agent) evict(ctx context.Context, amw *workv1.AppliedManifestWork) (tim
 			return 0, err
 		}
 		_, err = a.appliedClient.Patch(ctx, amw.Name, types.MergePatchType, body, metav1.PatchOptions{}, "status")
-		return a.EvictionGrace, err
+		return a.Settings.Get().EvictionGrace, err
 	}
-	if rest := amw.Status.EvictionStartTime.Add(a.EvictionGrace).Sub(now); rest > 0 {
+	if rest := amw.Status.EvictionStartTime.Add(a.Settings.Get().EvictionGrace).Sub(now); rest > 0 {
 		return rest, nil
 	}
 	return 0, a.deleteApplied(ctx, amw)
