@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
 
@@ -25,6 +26,14 @@ func (p party) register(ctx context.Context, name string, annotations map[string
 	return p.clusters.ClusterV1().ManagedClusters().Create(ctx, &clusterv1.ManagedCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations},
 	}, metav1.CreateOptions{})
+}
+
+func (p party) annotate(ctx context.Context, t *testing.T, cluster, name, value string) *clusterv1.ManagedCluster {
+	t.Helper()
+	body := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, name, value)
+	mc, err := p.clusters.ClusterV1().ManagedClusters().Patch(ctx, cluster, types.MergePatchType, body, metav1.PatchOptions{})
+	require.NoError(t, err)
+	return mc
 }
 
 func (p party) isAccepted(ctx context.Context, t *testing.T, name string) bool {
@@ -42,9 +51,7 @@ func TestAcceptanceOfAClusterThatSomebodyElseMade(t *testing.T) {
 	mc, err := unlisted.register(ctx, "auto-unlisted", map[string]string{identity.CreatedByAnnotation: listedUser})
 	require.NoError(t, err)
 	require.Equal(t, identity.BootstrapAccount, mc.Annotations[identity.CreatedByAnnotation], "nobody says himself who he is")
-	mc.Annotations[identity.CreatedByAnnotation] = listedUser
-	mc, err = admin.clusters.ClusterV1().ManagedClusters().Update(ctx, mc, metav1.UpdateOptions{})
-	require.NoError(t, err)
+	mc = admin.annotate(ctx, t, "auto-unlisted", identity.CreatedByAnnotation, listedUser)
 	require.Equal(t, identity.BootstrapAccount, mc.Annotations[identity.CreatedByAnnotation], "nor later")
 	squatted, err := listed.ask(ctx, t, request{agent: identity.Agent{Cluster: "auto-unlisted", Name: "agent1"}})
 	require.NoError(t, err)
@@ -260,9 +267,7 @@ func TestForgedJoinTokenAnnotation(t *testing.T) {
 	mc, err := admin.bootstrap(t).register(ctx, "claimed", map[string]string{apiserver.JoinedWithAnnotation: made.ID})
 	require.NoError(t, err)
 	require.NotContains(t, mc.Annotations, apiserver.JoinedWithAnnotation)
-	mc.Annotations[apiserver.JoinedWithAnnotation] = made.ID
-	mc, err = admin.clusters.ClusterV1().ManagedClusters().Update(ctx, mc, metav1.UpdateOptions{})
-	require.NoError(t, err)
+	mc = admin.annotate(ctx, t, "claimed", apiserver.JoinedWithAnnotation, made.ID)
 	require.NotContains(t, mc.Annotations, apiserver.JoinedWithAnnotation)
 	_, err = thief.ask(ctx, t, request{agent: identity.Agent{Cluster: "claimed", Name: "agent1"}})
 	require.ErrorContains(t, err, "cluster name claimed is taken")

@@ -3,6 +3,8 @@ package attack
 import (
 	"context"
 	"fmt"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -138,6 +140,47 @@ func TestAgentOfAClusterThatWasNeverAccepted(t *testing.T) {
 	require.ErrorContains(t, err, "cluster waiting is not accepted by this hub")
 	_, err = self.kube.Discovery().ServerVersion()
 	require.NoError(t, err)
+}
+
+// TestSubjectOfAnAddOn has an agent write as whom its cluster's add-on is on the hub: itself with a certificate or a token,
+// and nobody else.
+func TestSubjectOfAnAddOn(t *testing.T) {
+	admin, ctx := start(t)
+	self, _ := admin.join(ctx, t, "subject")
+	own := identity.AddOnAgent{Cluster: "subject", AddOn: "a", Name: "a-agent"}
+	admin.addOn(t, "subject", "a", addonv1beta1.RegistrationConfig{Type: addonv1beta1.KubeClient, KubeClient: &addonv1beta1.KubeClientConfig{
+		Subject: addonv1beta1.KubeClientSubject{BaseSubject: addonv1beta1.BaseSubject{User: own.User(), Groups: own.Groups()}},
+	}})
+	write := func(driver, user string, groups ...string) error {
+		_, err := self.addons.AddonV1beta1().ManagedClusterAddOns("subject").Patch(ctx, "a", types.MergePatchType, fmt.Appendf(nil,
+			`{"status":{"registrations":[{"type":"kubeClient","kubeClient":{"driver":%q,"subject":{"user":%q,"groups":%s}}}]}}`, driver, user, quoted(groups)), metav1.PatchOptions{}, "status")
+		return err
+	}
+	for _, test := range []struct {
+		attack, driver, user string
+		groups               []string
+	}{
+		{"another cluster's token", "token", "system:serviceaccount:other:a-agent", nil},
+		{"another add-on's token", "token", "system:serviceaccount:subject:b-agent", nil},
+		{"token with groups", "token", own.ServiceAccount(), []string{"system:masters"}},
+		{"administrator", "csr", "nave-admin", nil},
+		{"another group", "csr", own.User(), append(own.Groups(), "system:masters")},
+		{"another cluster", "csr", identity.AddOnAgent{Cluster: "other", AddOn: "a", Name: "a"}.User(), own.Groups()},
+	} {
+		t.Run(test.attack, func(t *testing.T) {
+			require.ErrorContains(t, write(test.driver, test.user, test.groups...), "may not change status.registrations")
+		})
+	}
+	require.NoError(t, write("token", own.ServiceAccount()), "a token instead of a certificate")
+	require.NoError(t, write("csr", own.User(), own.Groups()...), "and back")
+}
+
+func quoted(texts []string) string {
+	quoted := make([]string, len(texts))
+	for i, text := range texts {
+		quoted[i] = strconv.Quote(text)
+	}
+	return "[" + strings.Join(quoted, ",") + "]"
 }
 
 // TestAddOnOfARejectedCluster keeps an add-on's certificate and its watch after its cluster lost its rights.

@@ -236,6 +236,11 @@ func TestRequestsOfOthers(t *testing.T) {
 		}
 		watched.Stop()
 	}
+	for _, path := range []string{"/watch/certificatesigningrequests", "/watch/certificatesigningrequests/" + foreign.Name, "/certificatesigningrequests?watch=true&labelSelector=a&labelSelector=b"} {
+		body, err := self.kube.RESTClient().Get().RequestURI("/apis/certificates.k8s.io/v1" + path + querySeparator(path) + "resourceVersion=0&timeoutSeconds=1").DoRaw(ctx)
+		require.NoError(t, err)
+		require.NotContains(t, string(body), foreign.Name, path)
+	}
 	list, err := requests.List(ctx, metav1.ListOptions{LabelSelector: identity.ClusterNameLabel + "=reader"})
 	require.NoError(t, err)
 	require.Len(t, list.Items, 1, "what upstream's agent lists")
@@ -245,6 +250,13 @@ func TestRequestsOfOthers(t *testing.T) {
 	require.True(t, apierrors.IsForbidden(err), "%v", err)
 	_, err = requests.List(ctx, metav1.ListOptions{LabelSelector: "a b c"})
 	require.True(t, apierrors.IsBadRequest(err), "%v", err)
+}
+
+func querySeparator(path string) string {
+	if strings.Contains(path, "?") {
+		return "&"
+	}
+	return "?"
 }
 
 // TestListsOfABootstrapIdentity asks for everything that there is (S8).
@@ -299,10 +311,11 @@ func (p party) addOn(t *testing.T, cluster, name string, registrations ...addonv
 	t.Helper()
 	_, ctx := start(t)
 	addons := p.addons.AddonV1beta1().ManagedClusterAddOns(cluster)
-	mca, err := addons.Create(ctx, &addonv1beta1.ManagedClusterAddOn{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: cluster}}, metav1.CreateOptions{})
+	_, err := addons.Create(ctx, &addonv1beta1.ManagedClusterAddOn{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: cluster}}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	mca.Status.Registrations = registrations
-	_, err = addons.UpdateStatus(ctx, mca, metav1.UpdateOptions{})
+	body, err := json.Marshal(map[string]any{"status": map[string]any{"registrations": registrations}})
+	require.NoError(t, err)
+	_, err = addons.Patch(ctx, name, types.MergePatchType, body, metav1.PatchOptions{}, "status")
 	require.NoError(t, err)
 }
 
