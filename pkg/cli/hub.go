@@ -61,7 +61,7 @@ func (g *global) hubCommand() *cobra.Command {
 		},
 	}
 	addDataDir(cmd.Flags(), &c.DataDir)
-	cmd.Flags().StringVar(&c.Listen, "listen", ":7443", "address and port to serve on")
+	cmd.Flags().StringSliceVar(&c.Listen, "listen", []string{":7443"}, "addresses and ports to serve on; clusters are told the first")
 	cmd.Flags().StringSliceVar(&c.Advertise, "advertise", nil, "addresses and names that clusters reach this hub by, best first")
 	cmd.Flags().Var(gates, "feature-gates", "feature gates of Open Cluster Management to switch on or off")
 	cmd.Flags().StringSliceVar(&set.AutoApprovedUsers, "auto-approved-users", nil,

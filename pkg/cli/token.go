@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -77,9 +78,17 @@ func (g *global) createToken(ctx context.Context, a *access, record token.Record
 		name = " --cluster-name " + record.Cluster
 	}
 	fmt.Fprintf(g.streams.Err, "On a machine that reaches the cluster, until %s:\n\n  NAVE_TOKEN=%s nave agent --server %s%s\n\n",
-		record.Expires.Local().Format(time.DateTime), made, hub.config.Host, name)
+		record.Expires.Local().Format(time.DateTime), made, shellWord(hub.config.Host), name)
 	fmt.Fprintln(g.streams.Out, made)
 	return nil
+}
+
+// shellWord quotes the URL of a host with an IPv6 address, whose brackets are a pattern of files to a shell.
+func shellWord(url string) string {
+	if strings.ContainsAny(url, "[]") {
+		return "'" + url + "'"
+	}
+	return url
 }
 
 func (g *global) tokenList() *cobra.Command {

@@ -8,9 +8,7 @@ package hub
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
-	"syscall"
 	"time"
 
 	"github.com/sirupsen/logrus"
@@ -29,7 +27,7 @@ import (
 // Config says how a hub runs. The zero value of every field but DataDir, Listen and Log is a good one.
 type Config struct {
 	DataDir   string
-	Listen    string   // host:port; an empty host means every address
+	Listen    []string // host:port each, the first is advertised; an empty host means every address; :7443 if there is none
 	Advertise []string // addresses and names, best first, for the certificate and kubeconfigs; this host's own if empty
 	Log       logrus.FieldLogger
 	Clock     clock.WithTicker
@@ -48,7 +46,8 @@ type Hub struct {
 	config   Config
 	files    *files
 	listener net.Listener
-	server   string // URL that is advertised
+	host     string // address or name that is advertised
+	server   string // URL with it
 	release  func() error
 	ready    chan struct{}
 }
@@ -77,52 +76,45 @@ func New(c Config) (*Hub, error) {
 }
 
 func (h *Hub) prepare() error {
-	listener, err := net.Listen("tcp", h.config.Listen)
-	if err != nil {
-		return listenError(h.config.Listen, err)
-	}
-	h.listener = listener
-	host, err := h.advertised()
+	listener, endpoints, err := listen(h.config.Listen)
 	if err != nil {
 		return err
 	}
-	_, port, err := net.SplitHostPort(listener.Addr().String())
+	h.listener = listener
+	hosts, err := h.hosts(endpoints)
 	if err != nil {
-		return fmt.Errorf("address %s: %w", listener.Addr(), err)
+		return err
 	}
-	h.server = "https://" + net.JoinHostPort(host, port)
+	h.host = hosts[0]
+	h.server = "https://" + endpoint{h.host, endpoints[0].port}.String()
 	h.files, err = prepareFiles(files{
 		dir:    folder(h.config.DataDir),
-		hosts:  certificateHosts(append([]string{host}, h.config.Advertise...)),
+		hosts:  certificateHosts(hosts),
 		server: h.server,
 		life:   h.config.CertificateLife,
 	}, h.config.Clock.Now())
 	return err
 }
 
-func listenError(address string, err error) error {
-	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("listen on %s: the port is in use by another process; stop it or choose another port with --listen", address)
+// hosts are the addresses and names that others know this hub by. The first is the one that it tells them.
+func (h *Hub) hosts(endpoints []endpoint) ([]string, error) {
+	var all []string
+	for _, text := range h.config.Advertise {
+		host, err := parseHost("advertised address", text)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, host)
 	}
-	return fmt.Errorf("listen on %s: %w; choose an address of this host with --listen", address, err)
-}
-
-// advertised is the host that others reach this hub by.
-func (h *Hub) advertised() (string, error) {
-	if len(h.config.Advertise) > 0 {
-		return h.config.Advertise[0], nil
+	if len(all) == 0 {
+		all = []string{reachable(endpoints)}
 	}
-	host, _, err := net.SplitHostPort(h.config.Listen)
-	if err != nil {
-		return "", fmt.Errorf("listen address %s: %w; write host:port", h.config.Listen, err)
+	for _, e := range endpoints {
+		if ip := net.ParseIP(e.host); e.host != "" && (ip == nil || !ip.IsUnspecified()) {
+			all = append(all, e.host)
+		}
 	}
-	if ip := net.ParseIP(host); host != "" && (ip == nil || !ip.IsUnspecified()) {
-		return host, nil
-	}
-	if addresses := localAddresses(); len(addresses) > 0 {
-		return addresses[0], nil
-	}
-	return "127.0.0.1", nil
+	return all, nil
 }
 
 // Server is the URL under which the hub is advertised.
@@ -181,14 +173,11 @@ type serving struct {
 // Start implements lifecycle.Component.
 func (s *serving) Start(ctx context.Context) error {
 	h := s.hub
-	host, _, err := net.SplitHostPort(h.listener.Addr().String())
-	if err != nil {
-		return fmt.Errorf("address %s: %w", h.listener.Addr(), err)
-	}
+	var err error
 	s.server, err = apiserver.New(ctx, apiserver.Config{
 		Listener:              h.listener,
 		Endpoint:              s.store.Endpoint(),
-		AdvertiseHost:         host,
+		AdvertiseHost:         h.host,
 		ServerCertFile:        h.files.serverCert(),
 		ClientCAFile:          h.files.clientCAFile(),
 		ServiceAccountKeyFile: h.files.serviceAccount(),

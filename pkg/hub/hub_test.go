@@ -19,7 +19,7 @@ import (
 // patience is how long a step may take on a slow machine before a test gives up on it.
 const patience = 2 * time.Minute
 
-func config(dir, listen string) Config {
+func config(dir string, listen ...string) Config {
 	log := logrus.New()
 	log.SetLevel(logrus.WarnLevel)
 	return Config{DataDir: dir, Listen: listen, Log: log}
@@ -43,6 +43,8 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"port in use", t.TempDir(), taken.Addr().String(), "the port is in use by another process"},
 		{"no address of this host", t.TempDir(), "192.0.2.1:0", "choose an address of this host with --listen"},
+		{"nonsense", t.TempDir(), "nonsense/24", `listen address "nonsense/24" is no IP address and no host name`},
+		{"zone", t.TempDir(), "[fe80::1%eth0]:0", "has an IPv6 zone"},
 		{"two hubs on one data directory", running.config.DataDir, "127.0.0.1:0", "is in use by nave hub, pid"},
 		{"data directory that cannot be one", file, "127.0.0.1:0", "choose another one with --data-dir"},
 		{"broken certificate authority", broken, "127.0.0.1:0", "restore the file from a backup"},
@@ -55,32 +57,13 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-func TestAdvertised(t *testing.T) {
-	for _, test := range []struct {
-		name      string
-		listen    string
-		advertise []string
-		want      string
-	}{
-		{"what was given", "0.0.0.0:0", []string{"hub.example", "192.0.2.1"}, "hub.example"},
-		{"the address it listens on", "127.0.0.1:0", nil, "127.0.0.1"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			h := &Hub{config: Config{Listen: test.listen, Advertise: test.advertise}}
-			got, err := h.advertised()
-			require.NoError(t, err)
-			require.Equal(t, test.want, got)
-		})
-	}
-}
-
 // TestRestart starts a hub on an empty directory and again on what the first left, with the kubeconfig of each.
 func TestRestart(t *testing.T) {
 	dir := t.TempDir()
 	var authority []byte
 	var bootstrapToken string
-	for range 2 {
-		h, err := New(config(dir, "127.0.0.1:0"))
+	for _, listen := range [][]string{{"127.0.0.1:0"}, bothFamilies()} {
+		h, err := New(config(dir, listen...))
 		require.NoError(t, err)
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		ended := make(chan error, 1)

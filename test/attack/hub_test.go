@@ -92,7 +92,7 @@ func startHub() (party, error) {
 	}
 	logger := logrus.New()
 	logger.SetLevel(logrus.ErrorLevel)
-	h, err := hub.New(hub.Config{DataDir: dir, Listen: "127.0.0.1:0", Log: logger, Settings: hubSettings})
+	h, err := hub.New(hub.Config{DataDir: dir, Listen: []string{"127.0.0.1:0"}, Log: logger, Settings: hubSettings})
 	if err != nil {
 		return party{}, err
 	}

@@ -91,7 +91,7 @@ func bringUp() (*rig, error) {
 	}
 	log := logrus.New()
 	log.SetLevel(logrus.ErrorLevel)
-	h, err := hub.New(hub.Config{DataDir: dir, Listen: "127.0.0.1:0", Log: log})
+	h, err := hub.New(hub.Config{DataDir: dir, Listen: []string{"127.0.0.1:0"}, Log: log})
 	if err != nil {
 		return nil, err
 	}

@@ -91,7 +91,7 @@ func startHub() (*testHub, error) {
 	quiet.SetLevel(logrus.ErrorLevel)
 	log.Bridge(quiet)
 	h, err := hub.New(hub.Config{
-		DataDir: dir, Listen: "127.0.0.1:0", Log: quiet, AgentCertificateLife: certificateLife,
+		DataDir: dir, Listen: []string{"127.0.0.1:0"}, Log: quiet, AgentCertificateLife: certificateLife,
 		Settings: live.New(settings.Hub{Features: settings.Features{feature.ManagedClusterAutoApproval: true}, AutoApprovedUsers: []string{identity.BootstrapUserPrefix + tokenID}}),
 	})
 	if err != nil {

@@ -58,6 +58,9 @@ func pinnedCA(ctx context.Context, server string, t token.Token) ([]byte, error)
 }
 
 func checkServer(server string) error {
+	if rest, ok := strings.CutPrefix(server, "https://"); ok && strings.Count(rest, ":") > 1 && !strings.HasPrefix(rest, "[") && !strings.ContainsAny(rest, "/@") {
+		return fmt.Errorf("hub address %q has an IPv6 address without brackets; write --server https://[ADDRESS]:%s", server, hubPort)
+	}
 	u, err := url.Parse(server)
 	if err != nil || u.Scheme != "https" || u.Hostname() == "" {
 		return fmt.Errorf("hub address %q is no https URL; write --server https://HOST:%s", server, hubPort)

@@ -69,3 +69,25 @@ func TestPinWhileTheCAIsReplaced(t *testing.T) {
 		})
 	}
 }
+
+func TestCheckServer(t *testing.T) {
+	for server, want := range map[string]string{
+		"https://hub.example":           "",
+		"https://192.0.2.1:7443":        "",
+		"https://[2001:db8::10]":        "",
+		"https://[2001:db8::10]:6443":   "",
+		"https://2001:db8::10:6443":     "has an IPv6 address without brackets; write --server https://[ADDRESS]:7443",
+		"https://2001:db8::10":          "without brackets",
+		"https://[fe80::1%25eth0]:6443": "has an IPv6 zone",
+		"http://hub.example":            "is no https URL",
+		"hub.example:7443":              "is no https URL",
+		"https://":                      "is no https URL",
+	} {
+		err := checkServer(server)
+		if want == "" {
+			require.NoError(t, err, server)
+			continue
+		}
+		require.ErrorContains(t, err, want, server)
+	}
+}
