@@ -135,7 +135,7 @@ func (r *Registrar) certificate(ctx context.Context, _ *addonv1beta1.ManagedClus
 	kept := map[string][]byte{keyCertificate: secret.Data[keyCertificate], keyKey: secret.Data[keyKey]}
 	l, err := certificateLife(kept[keyCertificate], kept[keyKey], w.subject, receivedAt(secret), now)
 	good := err == nil && r.ofHub(w, secret)
-	if good && now.Before(l.renew) {
+	if good && now.Before(l.renew) && !r.predates(w, secret) {
 		return kept, l, nil
 	}
 	certificate, key, err := r.requests.ask(ctx, w)

@@ -110,12 +110,17 @@ func (r *Registrar) filled(w wanted, secret *corev1.Secret, data map[string][]by
 		next.Labels = map[string]string{}
 	}
 	maps.Copy(next.Labels, r.labels(w.addon))
+	if next.Annotations == nil {
+		next.Annotations = map[string]string{}
+	}
 	same := func(key string) bool { return bytes.Equal(next.Data[key], data[key]) }
+	signer := signedUnder(secret)
 	if !same(keyCertificate) || !same(keyToken) {
-		if next.Annotations == nil {
-			next.Annotations = map[string]string{}
-		}
 		next.Annotations[receivedAnnotation] = r.Clock.Now().UTC().Format(time.RFC3339)
+		signer = signerOf(r.Endpoint.CertificateAuthorityData)
+	}
+	if w.kube() && signer != "" {
+		next.Annotations[signerAnnotation] = signer
 	}
 	next.Data = data
 	return next
