@@ -223,6 +223,15 @@ func TestClusterComesAndGoes(t *testing.T) {
 	require.Zero(t, code, stderr)
 	dir := filepath.Join(t.TempDir(), "data")
 	startAgent(t, b, first, strings.TrimSpace(out), "guest", dir)
+	status := func(want int, text string) func() error {
+		return func() error {
+			out, stderr, code := b.run(t, "agent", "status", "--data-dir", dir)
+			if code != want || !strings.Contains(out, text) {
+				return fmt.Errorf("exit code %d, %s%s", code, out, stderr)
+			}
+			return nil
+		}
+	}
 	eventually(t, ctx, "the cluster waits for acceptance", func() error {
 		_, err := b.managedCluster(ctx, "guest")
 		return err
@@ -243,6 +252,7 @@ func TestClusterComesAndGoes(t *testing.T) {
 		}
 		return conditionIs(mc.Status.Conditions, clusterv1.ManagedClusterConditionAvailable, metav1.ConditionTrue, 0)
 	})
+	eventually(t, ctx, "its agent says so", status(0, "guest"))
 
 	_, stderr, code = b.run(t, "cluster", "reject", "--data-dir", b.hubData(t), "guest")
 	require.Zero(t, code, stderr)
@@ -254,6 +264,10 @@ func TestClusterComesAndGoes(t *testing.T) {
 		}
 		return nil
 	})
+	eventually(t, ctx, "its agent says so", status(1, "not accept"))
+	_, stderr, code = b.run(t, "cluster", "accept", "--data-dir", b.hubData(t), "guest")
+	require.Zero(t, code, stderr)
+	eventually(t, ctx, "the agent goes on by itself", status(0, "guest"))
 }
 
 // TestDecisionsThatFollowEachOther accept and deny clusters without an agent, faster than the hub can act on them.

@@ -27,6 +27,8 @@ const (
 	keyToken = "nave-join-token"
 	// keySigner is Credentials.Signer.
 	keySigner = "nave-signer"
+	// keyPending holds the identity that the hub has been asked for, as JSON of the keys of this one.
+	keyPending = "nave-pending"
 )
 
 // Credentials are an agent's identity on a hub.

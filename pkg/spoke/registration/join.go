@@ -39,7 +39,7 @@ func (s *search) join(ctx context.Context, way Bootstrap, kept Credentials) (Cre
 	if err != nil {
 		return Credentials{}, err
 	}
-	next, key, err := s.nextIdentity(kept, way)
+	next, key, err := s.nextIdentity(ctx, kept, way)
 	if err != nil {
 		return Credentials{}, local(err)
 	}
@@ -126,9 +126,9 @@ func (s *search) reach(ctx context.Context, way Bootstrap) (Bootstrap, error) {
 
 // nextIdentity is the identity to ask a certificate for, and its key. An unfinished one is taken up; a new one has a new
 // key. The agent's name is kept for ever, since what it applied to the cluster bears it.
-func (s *search) nextIdentity(kept Credentials, way Bootstrap) (Credentials, crypto.Signer, error) {
+func (s *search) nextIdentity(ctx context.Context, kept Credentials, way Bootstrap) (Credentials, crypto.Signer, error) {
 	cluster := s.Wish.Get().Cluster
-	pending, err := s.Store.loadPending()
+	pending, err := s.Store.loadPending(ctx)
 	if err == nil && pending.Agent.Cluster == cluster && string(pending.CA) == string(way.CA) {
 		if key, err := parseKey(pending.Key); err == nil {
 			return way.place(pending), key, nil
@@ -148,7 +148,7 @@ func (s *search) nextIdentity(kept Credentials, way Bootstrap) (Credentials, cry
 		return Credentials{}, nil, err
 	}
 	next := way.place(Credentials{Agent: identity.Agent{Cluster: cluster, Name: name}, Key: text})
-	return next, key, s.Store.savePending(next)
+	return next, key, s.Store.savePending(ctx, next)
 }
 
 func agentName() (string, error) {

@@ -20,6 +20,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/kubernetes/fake"
 	testingclock "k8s.io/utils/clock/testing"
 
 	"nave/pkg/agentstate"
@@ -118,7 +119,7 @@ func TestDataRoundTrip(t *testing.T) {
 func searchIn(t *testing.T, cluster string) *search {
 	t.Helper()
 	return &search{Config: Config{
-		Wish: live.New(Wish{Cluster: cluster}), Store: Store{Dir: t.TempDir()}, Settings: live.New(settings.DefaultAgent()),
+		Wish: live.New(Wish{Cluster: cluster}), Store: Store{Dir: t.TempDir(), Kube: fake.NewClientset()}, Settings: live.New(settings.DefaultAgent()),
 		State: live.New(agentstate.State{}), Clock: testingclock.NewFakeClock(time.Now()), Log: quiet(),
 	}}
 }
@@ -132,13 +133,14 @@ func quiet() *logrus.Logger {
 func TestUnfinishedJoinIsContinued(t *testing.T) {
 	s := searchIn(t, "c1")
 	way := Bootstrap{Server: "https://hub", CA: pki.CertificatePEM(authority(t).Certificate)}
-	first, _, err := s.nextIdentity(Credentials{}, way)
+	first, _, err := s.nextIdentity(t.Context(), Credentials{}, way)
 	require.NoError(t, err)
-	again, _, err := s.nextIdentity(Credentials{}, way)
+	s.Store.Dir = t.TempDir() // as a pod finds it that was started again
+	again, _, err := s.nextIdentity(t.Context(), Credentials{}, way)
 	require.NoError(t, err)
 	require.Equal(t, first, again, "the same key and name, so the same request on the hub")
 	way.CA = pki.CertificatePEM(authority(t).Certificate)
-	elsewhere, _, err := s.nextIdentity(Credentials{}, way)
+	elsewhere, _, err := s.nextIdentity(t.Context(), Credentials{}, way)
 	require.NoError(t, err)
 	require.NotEqual(t, first.Key, elsewhere.Key, "another hub gets another key")
 	require.Equal(t, first.Agent, elsewhere.Agent, "the agent keeps its name")
@@ -149,7 +151,7 @@ func TestJoiningElsewhereKeepsTheOldIdentity(t *testing.T) {
 	old := identityFor(t, authority(t), identity.Agent{Cluster: "c1", Name: "a"}, time.Now())
 	s := searchIn(t, "c2")
 	require.NoError(t, s.Store.write(identityFile, old))
-	next, _, err := s.nextIdentity(old, Bootstrap{Server: "https://other", CA: pki.CertificatePEM(authority(t).Certificate)})
+	next, _, err := s.nextIdentity(t.Context(), old, Bootstrap{Server: "https://other", CA: pki.CertificatePEM(authority(t).Certificate)})
 	require.NoError(t, err)
 	require.Equal(t, "a", next.Agent.Name)
 	kept, err := s.Store.load(context.Background())
@@ -161,14 +163,18 @@ func TestJoiningElsewhereKeepsTheOldIdentity(t *testing.T) {
 func TestUnfinishedRenewalIsContinued(t *testing.T) {
 	current := identityFor(t, authority(t), identity.Agent{Cluster: "c1", Name: "a"}, time.Now())
 	s := searchIn(t, "c1")
-	first, err := s.renewal(current)
+	first, err := s.renewal(t.Context(), current)
 	require.NoError(t, err)
 	require.NotEqual(t, current.Key, first.Key, "a new certificate has a new key")
-	again, err := s.renewal(current)
+	again, err := s.renewal(t.Context(), current)
 	require.NoError(t, err)
 	require.Equal(t, first.Key, again.Key)
+	again.Certificate = current.Certificate
+	require.NoError(t, s.Store.save(t.Context(), again))
+	_, err = s.Store.loadPending(t.Context())
+	require.ErrorIs(t, err, errNone, "what has been obtained is no longer pending")
 	current.Agent.Name = "b"
-	other, err := s.renewal(current)
+	other, err := s.renewal(t.Context(), current)
 	require.NoError(t, err)
 	require.NotEqual(t, first.Key, other.Key, "the request of another agent is none of ours")
 }

@@ -97,7 +97,7 @@ func (c Config) renew(ctx context.Context, hub *uplink.Uplink, current Credentia
 }
 
 func (c Config) renewOnce(ctx context.Context, hub *uplink.Uplink, current Credentials) (Credentials, error) {
-	next, err := c.renewal(current)
+	next, err := c.renewal(ctx, current)
 	if err != nil {
 		return next, err
 	}
@@ -120,9 +120,9 @@ func (c Config) renewOnce(ctx context.Context, hub *uplink.Uplink, current Crede
 }
 
 // renewal is the identity with the key of the next certificate: one that was asked for already, or a new one.
-func (c Config) renewal(current Credentials) (Credentials, error) {
+func (c Config) renewal(ctx context.Context, current Credentials) (Credentials, error) {
 	next := current
-	pending, err := c.Store.loadPending()
+	pending, err := c.Store.loadPending(ctx)
 	if err == nil && pending.Agent == current.Agent && pending.Server == current.Server && len(pending.Key) > 0 {
 		next.Key = pending.Key
 		return next, nil
@@ -131,7 +131,7 @@ func (c Config) renewal(current Credentials) (Credentials, error) {
 		return next, err
 	}
 	next.Certificate = nil
-	return next, c.Store.savePending(next)
+	return next, c.Store.savePending(ctx, next)
 }
 
 // renewalTime is when a certificate is renewed; luck in [0, 1) spreads a thousand agents that joined together.

@@ -78,13 +78,46 @@ func (s Store) save(ctx context.Context, c Credentials) error {
 	if err != nil {
 		return err
 	}
+	data[keyPending] = nil
 	return s.saveSecret(ctx, data)
 }
 
-// loadPending and savePending are of the identity that the hub has been asked for.
-func (s Store) loadPending() (Credentials, error) { return s.read(pendingFile) }
+// loadPending returns the identity that the hub has been asked for; errNone if there is none.
+func (s Store) loadPending(ctx context.Context) (Credentials, error) {
+	c, err := s.read(pendingFile)
+	if !errors.Is(err, errNone) {
+		return c, err
+	}
+	secret, err := s.Kube.CoreV1().Secrets(Namespace).Get(ctx, SecretName, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || err == nil && len(secret.Data[keyPending]) == 0 {
+		return Credentials{}, errNone
+	}
+	if err != nil {
+		return Credentials{}, fmt.Errorf("secret %s/%s: %w", Namespace, SecretName, err)
+	}
+	data := map[string][]byte{}
+	if err := json.Unmarshal(secret.Data[keyPending], &data); err != nil {
+		return Credentials{}, fmt.Errorf("%s in secret %s/%s: %w", keyPending, Namespace, SecretName, err)
+	}
+	return fromData(data)
+}
 
-func (s Store) savePending(c Credentials) error { return s.write(pendingFile, c) }
+// savePending keeps the identity that the hub is asked for, and its key above all: an agent that is started again while it
+// waits, and that finds its directory empty as in a pod, goes on with the same request (spec 10.2, C24).
+func (s Store) savePending(ctx context.Context, c Credentials) error {
+	if err := s.write(pendingFile, c); err != nil {
+		return err
+	}
+	data, err := c.data()
+	if err != nil {
+		return err
+	}
+	text, err := json.Marshal(data)
+	if err != nil {
+		return fmt.Errorf("encode identity: %w", err)
+	}
+	return s.saveSecret(ctx, map[string][]byte{keyPending: text})
+}
 
 func (s Store) dropPending() error {
 	if err := os.Remove(filepath.Join(s.Dir, pendingFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -131,6 +164,7 @@ func (s Store) write(name string, c Credentials) error {
 	return nil
 }
 
+// saveSecret keeps data in the cluster, beside what is there under other keys. A key without a value goes.
 func (s Store) saveSecret(ctx context.Context, data map[string][]byte) error {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: Namespace}}
 	if _, err := s.Kube.CoreV1().Namespaces().Create(ctx, namespace, metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
@@ -140,12 +174,14 @@ func (s Store) saveSecret(ctx context.Context, data map[string][]byte) error {
 	current, err := secrets.Get(ctx, SecretName, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
+		maps.DeleteFunc(data, without)
 		_, err = secrets.Create(ctx, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: SecretName, Namespace: Namespace}, Data: data}, metav1.CreateOptions{})
 	case err == nil:
 		if current.Data == nil {
 			current.Data = map[string][]byte{}
 		}
 		maps.Copy(current.Data, data)
+		maps.DeleteFunc(current.Data, without)
 		_, err = secrets.Update(ctx, current, metav1.UpdateOptions{})
 	}
 	if err != nil {
@@ -153,3 +189,5 @@ func (s Store) saveSecret(ctx context.Context, data map[string][]byte) error {
 	}
 	return nil
 }
+
+func without(_ string, value []byte) bool { return len(value) == 0 }
