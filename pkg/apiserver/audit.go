@@ -73,29 +73,30 @@ func (a *auditor) ProcessEvents(events ...*auditinternal.Event) bool {
 
 // notable tells whether something belongs into the audit log.
 func notable(e *auditinternal.Event) bool {
+	code := int32(0)
+	if e.ResponseStatus != nil {
+		code = e.ResponseStatus.Code
+	}
 	switch {
-	case e.ResponseStatus != nil && slices.Contains([]int32{http.StatusUnauthorized, http.StatusForbidden, http.StatusTooManyRequests}, e.ResponseStatus.Code):
+	case code == http.StatusUnauthorized || code == http.StatusForbidden || code == http.StatusTooManyRequests:
 		return true
 	case e.ImpersonatedUser != nil || e.Annotations[tokenAnnotation] != "":
 		return true
-	case e.ObjectRef == nil || !slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, e.Verb):
+	case code >= http.StatusBadRequest, e.ObjectRef == nil, !slices.Contains([]string{"create", "update", "patch", "delete", "deletecollection"}, e.Verb):
 		return false
 	}
 	resource := e.ObjectRef.Resource
 	if e.ObjectRef.Subresource != "" {
 		resource += "/" + e.ObjectRef.Subresource
 	}
-	if e.ObjectRef.APIGroup == "rbac.authorization.k8s.io" {
-		return e.User.Username != user.APIServerUser // the hub's own follow from acceptance, which is there
+	decisions := []string{"managedclusters", "certificatesigningrequests", "certificatesigningrequests/approval"}
+	if e.User.Username == user.APIServerUser {
+		// Of the hub's own: whom it lets in by itself, and which token was used for that. The rest follows from it.
+		return slices.Contains(decisions, resource) || resource == "secrets" && strings.HasPrefix(e.ObjectRef.Name, token.SecretName(""))
 	}
-	if resource == "secrets" {
-		return e.User.Username != user.APIServerUser || strings.HasPrefix(e.ObjectRef.Name, token.SecretName(""))
-	}
-	return slices.Contains([]string{
-		"managedclusters", "managedclustersetbindings", "certificatesigningrequests", "certificatesigningrequests/approval",
-		"serviceaccounts/token", "customresourcedefinitions", "apiservices", "namespaces",
-		"mutatingwebhookconfigurations", "validatingwebhookconfigurations", "mutatingadmissionpolicies", "validatingadmissionpolicies",
-	}, resource)
+	return e.ObjectRef.APIGroup == "rbac.authorization.k8s.io" || slices.Contains(append(decisions,
+		"secrets", "namespaces", "serviceaccounts/token", "managedclustersetbindings", "clustermanagers", "customresourcedefinitions", "apiservices",
+		"mutatingwebhookconfigurations", "validatingwebhookconfigurations", "mutatingadmissionpolicies", "validatingadmissionpolicies"), resource)
 }
 
 // refusedToken notes a request that was turned away before the API server's own handlers, which would note it, saw it.
