@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	operatorv1 "open-cluster-management.io/api/operator/v1"
@@ -51,4 +52,23 @@ func TestStatusOf(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRelatedResources has every name that clusteradm get hub-info looks up; it fails on one that is not there.
+func TestRelatedResources(t *testing.T) {
+	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "clustermanagers.operator.open-cluster-management.io"}}
+	status := statusOf(&operatorv1.ClusterManager{}, nil, settings.Hub{}, operator.Findings{}, []*apiextensionsv1.CustomResourceDefinition{crd})
+	namespaces := map[string]string{}
+	for _, related := range status.RelatedResources {
+		namespaces[related.Name] = related.Namespace
+	}
+	require.Equal(t, map[string]string{
+		"cluster-manager-registration-controller":             "open-cluster-management-hub",
+		"cluster-manager-registration-webhook":                "open-cluster-management-hub",
+		"cluster-manager-work-controller":                     "open-cluster-management-hub",
+		"cluster-manager-work-webhook":                        "open-cluster-management-hub",
+		"cluster-manager-placement-controller":                "open-cluster-management-hub",
+		"cluster-manager-addon-manager-controller":            "open-cluster-management-hub",
+		"clustermanagers.operator.open-cluster-management.io": "",
+	}, namespaces)
 }
