@@ -84,10 +84,16 @@ func (w *watcher) watchSecret(ctx context.Context, kube kubernetes.Interface) er
 		w.mu.Unlock()
 		w.read()
 	}
-	_, err := factory.Core().V1().Secrets().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { set(obj.(*corev1.Secret)) },
-		UpdateFunc: func(_, obj any) { set(obj.(*corev1.Secret)) },
-		DeleteFunc: func(any) { set(nil) },
+	_, err := factory.Core().V1().Secrets().Informer().AddEventHandler(cache.FilteringResourceEventHandler{
+		FilterFunc: func(obj any) bool { // once more, for API servers that do not select
+			name, err := cache.DeletionHandlingObjectToName(obj)
+			return err == nil && name.Name == BootstrapSecret
+		},
+		Handler: cache.ResourceEventHandlerFuncs{
+			AddFunc:    func(obj any) { set(obj.(*corev1.Secret)) },
+			UpdateFunc: func(_, obj any) { set(obj.(*corev1.Secret)) },
+			DeleteFunc: func(any) { set(nil) },
+		},
 	})
 	if err != nil {
 		return fmt.Errorf("watch secret %s/%s: %w", Namespace, BootstrapSecret, err)
