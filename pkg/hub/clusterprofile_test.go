@@ -1,91 +1,26 @@
 package hub
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
-	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/kubernetes"
-	clusterclient "open-cluster-management.io/api/client/cluster/clientset/versioned"
-	operatorclient "open-cluster-management.io/api/client/operator/clientset/versioned"
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
 	clusterv1beta2 "open-cluster-management.io/api/cluster/v1beta2"
+	"open-cluster-management.io/api/feature"
+	operatorv1 "open-cluster-management.io/api/operator/v1"
 )
 
 const profilesDefinition = "clusterprofiles.multicluster.x-k8s.io"
 
-// inventory is a hub, and what the test of profiles does with it.
-type inventory struct {
-	*testing.T
-	ctx        context.Context
-	kube       *kubernetes.Clientset
-	clusters   *clusterclient.Clientset
-	operator   *operatorclient.Clientset
-	extensions *apiextensions.Clientset
-	profiles   dynamic.NamespaceableResourceInterface
-}
-
-func newInventory(t *testing.T) *inventory {
-	t.Helper()
-	access, ctx := startHub(t)
-	client := dynamic.NewForConfigOrDie(access)
-	return &inventory{
-		T: t, ctx: ctx,
-		kube:       kubernetes.NewForConfigOrDie(access),
-		clusters:   clusterclient.NewForConfigOrDie(access),
-		operator:   operatorclient.NewForConfigOrDie(access),
-		extensions: apiextensions.NewForConfigOrDie(access),
-		profiles:   client.Resource(schema.GroupVersionResource{Group: "multicluster.x-k8s.io", Version: "v1alpha1", Resource: "clusterprofiles"}),
-	}
-}
-
-// gate switches the feature while the hub runs, through the ClusterManager.
-func (i *inventory) gate(mode string) {
-	i.Helper()
-	patch := fmt.Appendf(nil, `{"spec":{"registrationConfiguration":{"featureGates":[{"feature":"ClusterProfile","mode":%q}]}}}`, mode)
-	_, err := i.operator.OperatorV1().ClusterManagers().Patch(i.ctx, "cluster-manager", types.MergePatchType, patch, metav1.PatchOptions{})
-	require.NoError(i, err)
-}
-
-func (i *inventory) makeCluster(name, set string) {
-	i.Helper()
-	mc := &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{clusterv1beta2.ClusterSetLabel: set}}}
-	_, err := i.clusters.ClusterV1().ManagedClusters().Create(i.ctx, mc, metav1.CreateOptions{})
-	require.NoError(i, err)
-}
-
-func (i *inventory) makeSet(name string) {
-	i.Helper()
-	_, err := i.clusters.ClusterV1beta2().ManagedClusterSets().Create(i.ctx, &clusterv1beta2.ManagedClusterSet{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
-	require.NoError(i, err)
-}
-
-func (i *inventory) makeNamespace(name string) {
-	i.Helper()
-	_, err := i.kube.CoreV1().Namespaces().Create(i.ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
-	require.NoError(i, err)
-}
-
-func (i *inventory) bind(namespace, set string) {
-	i.Helper()
-	binding := &clusterv1beta2.ManagedClusterSetBinding{ObjectMeta: metav1.ObjectMeta{Name: set}, Spec: clusterv1beta2.ManagedClusterSetBindingSpec{ClusterSet: set}}
-	_, err := i.clusters.ClusterV1beta2().ManagedClusterSetBindings(namespace).Create(i.ctx, binding, metav1.CreateOptions{})
-	require.NoError(i, err)
-}
-
 // shows waits until a namespace has the profiles of exactly these clusters.
-func (i *inventory) shows(namespace string, want ...string) {
+func (i *administrator) shows(namespace string, want ...string) {
 	i.Helper()
 	eventually(i.T, "profiles in "+namespace, func() error {
 		list, err := i.profiles.Namespace(namespace).List(i.ctx, metav1.ListOptions{})
@@ -105,7 +40,7 @@ func (i *inventory) shows(namespace string, want ...string) {
 }
 
 // becomes waits until a profile is as check wants it.
-func (i *inventory) becomes(namespace, name string, check func(*unstructured.Unstructured) bool) {
+func (i *administrator) becomes(namespace, name string, check func(*unstructured.Unstructured) bool) {
 	i.Helper()
 	eventually(i.T, "profile of "+name, func() error {
 		p, err := i.profiles.Namespace(namespace).Get(i.ctx, name, metav1.GetOptions{})
@@ -118,7 +53,7 @@ func (i *inventory) becomes(namespace, name string, check func(*unstructured.Uns
 
 // TestClusterProfiles follows the inventory through the life of clusters, sets and bindings. The steps build on each other.
 func TestClusterProfiles(t *testing.T) {
-	i := newInventory(t)
+	i := newAdministrator(t)
 	for _, name := range []string{"team-a", "team-b"} {
 		i.makeNamespace(name)
 	}
@@ -128,22 +63,19 @@ func TestClusterProfiles(t *testing.T) {
 	i.bind("team-a", "prod")
 	_, err := i.extensions.ApiextensionsV1().CustomResourceDefinitions().Get(i.ctx, profilesDefinition, metav1.GetOptions{})
 	require.True(t, apierrors.IsNotFound(err), "the kind is not served while the gate is off: %v", err)
-	i.gate("Enable")
+	i.gate(feature.ClusterProfile, operatorv1.FeatureGateModeTypeEnable)
 
-	for _, step := range []struct {
-		name string
-		do   func(*inventory)
-	}{
-		{"a profile for each bound namespace", func(i *inventory) {
+	i.follow([]step{
+		{"a profile for each bound namespace", func(i *administrator) {
 			i.shows("team-a", "c1")
 			i.bind("team-b", "prod")
 			i.shows("team-b", "c1")
 		}},
-		{"one profile of a cluster in two bound sets", func(i *inventory) {
+		{"one profile of a cluster in two bound sets", func(i *administrator) {
 			i.bind("team-a", "global")
 			i.shows("team-a", "c1", "c2")
 		}},
-		{"a binding whose set is not there, until it is", func(i *inventory) {
+		{"a binding whose set is not there, until it is", func(i *administrator) {
 			i.makeNamespace("team-c")
 			i.bind("team-c", "late")
 			i.makeCluster("c3", "late")
@@ -154,11 +86,11 @@ func TestClusterProfiles(t *testing.T) {
 		}},
 		{"labels and status follow the cluster", labelsAndStatusFollow},
 		{"what others say of the cluster stays", othersStay},
-		{"a profile that somebody deleted comes back", func(i *inventory) {
+		{"a profile that somebody deleted comes back", func(i *administrator) {
 			require.NoError(i, i.profiles.Namespace("team-b").Delete(i.ctx, "c1", metav1.DeleteOptions{}))
 			i.shows("team-b", "c1")
 		}},
-		{"a profile of another manager stays", func(i *inventory) {
+		{"a profile of another manager stays", func(i *administrator) {
 			foreign := &unstructured.Unstructured{Object: map[string]any{
 				"apiVersion": "multicluster.x-k8s.io/v1alpha1", "kind": "ClusterProfile", "metadata": map[string]any{"name": "theirs"},
 				"spec": map[string]any{"clusterManager": map[string]any{"name": "someone-else"}},
@@ -167,21 +99,21 @@ func TestClusterProfiles(t *testing.T) {
 			require.NoError(i, err)
 			i.shows("team-b", "c1", "theirs")
 		}},
-		{"a cluster leaves the set", func(i *inventory) {
+		{"a cluster leaves the set", func(i *administrator) {
 			i.label("c1", clusterv1beta2.ClusterSetLabel, "default")
 			i.shows("team-b", "theirs")
 			i.label("c1", clusterv1beta2.ClusterSetLabel, "prod")
 			i.shows("team-b", "c1", "theirs")
 		}},
-		{"the binding goes", func(i *inventory) {
+		{"the binding goes", func(i *administrator) {
 			require.NoError(i, i.clusters.ClusterV1beta2().ManagedClusterSetBindings("team-a").Delete(i.ctx, "global", metav1.DeleteOptions{}))
 			i.shows("team-a", "c1")
 		}},
-		{"the set goes", func(i *inventory) {
+		{"the set goes", func(i *administrator) {
 			require.NoError(i, i.clusters.ClusterV1beta2().ManagedClusterSets().Delete(i.ctx, "late", metav1.DeleteOptions{}))
 			i.shows("team-c")
 		}},
-		{"none of a cluster that is leaving", func(i *inventory) {
+		{"none of a cluster that is leaving", func(i *administrator) {
 			patch := []byte(`{"metadata":{"finalizers":["example.com/wait"]}}`)
 			_, err := i.clusters.ClusterV1().ManagedClusters().Patch(i.ctx, "c1", types.MergePatchType, patch, metav1.PatchOptions{})
 			require.NoError(i, err)
@@ -189,7 +121,7 @@ func TestClusterProfiles(t *testing.T) {
 			i.shows("team-a")
 			i.shows("team-b", "theirs")
 		}},
-		{"the kind comes back when somebody takes it away", func(i *inventory) {
+		{"the kind comes back when somebody takes it away", func(i *administrator) {
 			i.label("c2", clusterv1beta2.ClusterSetLabel, "prod")
 			i.shows("team-a", "c2")
 			require.NoError(i, i.extensions.ApiextensionsV1().CustomResourceDefinitions().Delete(i.ctx, profilesDefinition, metav1.DeleteOptions{}))
@@ -203,33 +135,17 @@ func TestClusterProfiles(t *testing.T) {
 			i.shows("team-a", "c2")
 			i.shows("team-b", "c2")
 		}},
-		{"none while the gate is off", func(i *inventory) {
-			i.gate("Disable")
+		{"none while the gate is off", func(i *administrator) {
+			i.gate(feature.ClusterProfile, operatorv1.FeatureGateModeTypeDisable)
 			i.shows("team-a")
 			i.shows("team-b")
-			i.gate("Enable")
+			i.gate(feature.ClusterProfile, operatorv1.FeatureGateModeTypeEnable)
 			i.shows("team-a", "c2")
 		}},
-	} {
-		if !t.Run(step.name, func(t *testing.T) {
-			of := *i
-			of.T = t
-			step.do(&of)
-		}) {
-			break
-		}
-	}
+	}...)
 }
 
-// label changes a label of a managed cluster.
-func (i *inventory) label(cluster, key, value string) {
-	i.Helper()
-	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, key, value)
-	_, err := i.clusters.ClusterV1().ManagedClusters().Patch(i.ctx, cluster, types.MergePatchType, patch, metav1.PatchOptions{})
-	require.NoError(i, err)
-}
-
-func labelsAndStatusFollow(i *inventory) {
+func labelsAndStatusFollow(i *administrator) {
 	i.becomes("team-a", "c1", func(p *unstructured.Unstructured) bool {
 		l := p.GetLabels()
 		return l["x-k8s.io/cluster-manager"] == "open-cluster-management" && l[clusterv1.ClusterNameLabelKey] == "c1" && l["multicluster.x-k8s.io/clusterset"] == "prod"
@@ -260,7 +176,7 @@ func conditionsOf(p *unstructured.Unstructured) []metav1.Condition {
 	return all
 }
 
-func othersStay(i *inventory) {
+func othersStay(i *administrator) {
 	patch := []byte(`{"status":{"accessProviders":[{"name":"proxy","cluster":{"server":"https://proxy.example","extensions":[{"name":"client.authentication.k8s.io/exec","extension":{"audience":"a"}}]}}]}}`)
 	_, err := i.profiles.Namespace("team-a").Patch(i.ctx, "c1", types.MergePatchType, patch, metav1.PatchOptions{}, "status")
 	require.NoError(i, err)

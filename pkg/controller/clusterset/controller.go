@@ -116,11 +116,15 @@ func (a *Controller) addBuiltIn() {
 }
 
 func (a *Controller) clusterUpdated(before, after any) {
-	if equality.Semantic.DeepEqual(before.(*clusterv1.ManagedCluster).Labels, after.(*clusterv1.ManagedCluster).Labels) {
+	old, mc := before.(*clusterv1.ManagedCluster), after.(*clusterv1.ManagedCluster)
+	if !equality.Semantic.DeepEqual(old.Labels, mc.Labels) {
+		a.clusterChanged(old)
+		a.clusterChanged(mc)
 		return
 	}
-	a.clusterChanged(before)
-	a.clusterChanged(after)
+	if !equality.Semantic.DeepEqual(old.Status.ManagedNamespaces, mc.Status.ManagedNamespaces) {
+		a.namespaces.Add(mc.Name)
+	}
 }
 
 // clusterChanged counts again the sets that the cluster is or may be in.

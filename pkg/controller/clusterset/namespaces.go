@@ -20,14 +20,18 @@ import (
 	"nave/pkg/reconcile"
 )
 
-// setUpdated also looks at the clusters of a set that asked for namespaces before, or had other clusters.
+// setUpdated leaves clusters and bindings alone when only the status of a set has changed, as it does whenever a cluster
+// joins; else it also looks at the clusters that the set had before.
 func (a *Controller) setUpdated(before, after any) {
-	old, ok1 := before.(*clusterv1beta2.ManagedClusterSet)
-	set, ok2 := after.(*clusterv1beta2.ManagedClusterSet)
-	if ok1 && ok2 && len(old.Spec.ManagedNamespaces) > 0 && !equality.Semantic.DeepEqual(old.Spec, set.Spec) {
+	old, set := before.(*clusterv1beta2.ManagedClusterSet), after.(*clusterv1beta2.ManagedClusterSet)
+	if equality.Semantic.DeepEqual(old.Spec, set.Spec) && (old.DeletionTimestamp == nil) == (set.DeletionTimestamp == nil) {
+		a.sets.Add(set.Name)
+		return
+	}
+	if len(old.Spec.ManagedNamespaces) > 0 {
 		a.addClustersOf(old)
 	}
-	a.setChanged(after)
+	a.setChanged(set)
 }
 
 func (a *Controller) addClustersOf(set *clusterv1beta2.ManagedClusterSet) {
