@@ -99,11 +99,28 @@ func (c *Crowd) Join(ctx context.Context, names []string) error {
 // Start starts an agent for each name and token, all in the same instant. It returns when every one has its certificate,
 // or with the first error; the agents run on until Close.
 func (c *Crowd) Start(ctx context.Context, names, tokens []string) error {
-	var joining errgroup.Group
+	sources := make([]registration.Sources, len(names))
 	for i, name := range names {
+		sources[i] = registration.Sources{Cluster: name, Server: c.config.Hub.Host, Token: tokens[i]}
+	}
+	return c.startAll(ctx, sources)
+}
+
+// Bootstrap starts an agent for each name as Start does, all with one bootstrap kubeconfig, as klusterlets have it.
+func (c *Crowd) Bootstrap(ctx context.Context, names []string, kubeconfig string) error {
+	sources := make([]registration.Sources, len(names))
+	for i, name := range names {
+		sources[i] = registration.Sources{Cluster: name, Kubeconfigs: []string{kubeconfig}}
+	}
+	return c.startAll(ctx, sources)
+}
+
+func (c *Crowd) startAll(ctx context.Context, sources []registration.Sources) error {
+	var joining errgroup.Group
+	for _, from := range sources {
 		joining.Go(func() error {
-			if err := c.start(ctx, name, tokens[i]); err != nil {
-				return fmt.Errorf("agent %s: %w", name, err)
+			if err := c.start(ctx, from); err != nil {
+				return fmt.Errorf("agent %s: %w", from.Cluster, err)
 			}
 			return nil
 		})
@@ -134,9 +151,10 @@ func (c *Crowd) Tokens(ctx context.Context, names []string) ([]string, error) {
 }
 
 // start joins one agent and leaves its loops running.
-func (c *Crowd) start(ctx context.Context, name, text string) error {
+func (c *Crowd) start(ctx context.Context, from registration.Sources) error {
+	name := from.Cluster
 	join := registration.Config{
-		Wish:      live.New(registration.Sources{Cluster: name, Server: c.config.Hub.Host, Token: text}.Read(nil)),
+		Wish:      live.New(from.Read(nil)),
 		UserAgent: UserAgent,
 		// On the shared cluster there is one secret for an agent's identity, so each keeps it apart.
 		Store:    registration.Store{Dir: filepath.Join(c.config.Dir, name), Kube: fake.NewClientset()},

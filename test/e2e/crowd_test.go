@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,7 +15,12 @@ import (
 	"github.com/sirupsen/logrus"
 	"github.com/stretchr/testify/require"
 	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	operatorclient "open-cluster-management.io/api/client/operator/clientset/versioned"
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
 
 	"nave/test/crowd"
@@ -37,6 +43,66 @@ func TestTwoHundredAgentsJoinAtOnce(t *testing.T) {
 	for what, each := range second {
 		require.Less(t, each, 1.5*first[what]+1, "%s for each agent grow with the number of agents", what)
 	}
+}
+
+// TestTwentyOfAListedUserAtOnce lets klusterlets with one bootstrap token in without a person, twenty in one instant and a
+// few times over: each has its certificate and is accepted, since acceptance follows the cluster and not one event.
+func TestTwentyOfAListedUserAtOnce(t *testing.T) {
+	const user, rounds, each = "system:bootstrap:swarms", 3, 20
+	b, ctx := ownLab(t)
+	kubeconfig := b.bootstrapKubeconfig(t, ctx, "swarms")
+	b.autoApprove(t, ctx, user)
+	c := b.crowd(t)
+	for round := range rounds {
+		swarm := names(fmt.Sprintf("swarm-%d", round), each)
+		require.NoError(t, c.Bootstrap(ctx, swarm, kubeconfig))
+		for _, name := range swarm {
+			eventually(t, ctx, name+" is wholly registered", func() error { return b.registered(ctx, name) })
+		}
+		b.oneRequestEach(t, ctx, swarm)
+	}
+}
+
+// bootstrapKubeconfig is a file with a standard bootstrap token, as clusteradm join makes it.
+func (b *bench) bootstrapKubeconfig(t *testing.T, ctx context.Context, id string) string {
+	t.Helper()
+	const secret = "0123456789abcdef"
+	_, err := b.hub.CoreV1().Secrets(metav1.NamespaceSystem).Create(ctx, &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: "bootstrap-token-" + id}, Type: corev1.SecretTypeBootstrapToken,
+		StringData: map[string]string{"token-id": id, "token-secret": secret, "usage-bootstrap-authentication": "true", "auth-extra-groups": "system:bootstrappers:managedcluster"},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	hub, err := b.Hub()
+	require.NoError(t, err)
+	file := filepath.Join(t.TempDir(), "bootstrap.kubeconfig")
+	require.NoError(t, clientcmd.WriteToFile(clientcmdapi.Config{
+		Clusters:       map[string]*clientcmdapi.Cluster{"hub": {Server: hub.Host, CertificateAuthorityData: hub.CAData}},
+		AuthInfos:      map[string]*clientcmdapi.AuthInfo{"bootstrap": {Token: id + "." + secret}},
+		Contexts:       map[string]*clientcmdapi.Context{"bootstrap": {Cluster: "hub", AuthInfo: "bootstrap"}},
+		CurrentContext: "bootstrap",
+	}, file))
+	return file
+}
+
+// autoApprove turns the gate on, as users of upstream do, and waits until that is in force.
+func (b *bench) autoApprove(t *testing.T, ctx context.Context, user string) {
+	t.Helper()
+	hub, err := b.Hub()
+	require.NoError(t, err)
+	client, err := operatorclient.NewForConfig(hub)
+	require.NoError(t, err)
+	managers := client.OperatorV1().ClusterManagers()
+	patch := `{"spec":{"registrationConfiguration":{"autoApproveUsers":["` + user + `"],"featureGates":[{"feature":"ManagedClusterAutoApproval","mode":"Enable"}]}}}`
+	cm, err := managers.Patch(ctx, "cluster-manager", types.MergePatchType, []byte(patch), metav1.PatchOptions{})
+	require.NoError(t, err)
+	generation := cm.Generation
+	eventually(t, ctx, "the hub has taken its settings over", func() error {
+		cm, err := managers.Get(ctx, "cluster-manager", metav1.GetOptions{})
+		if err == nil && cm.Status.ObservedGeneration < generation {
+			err = fmt.Errorf("generation %d is observed, not %d", cm.Status.ObservedGeneration, generation)
+		}
+		return err
+	})
 }
 
 // crowd is a crowd of agents on the lab's first cluster.
