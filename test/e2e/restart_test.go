@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"nave/pkg/identity"
 	"nave/pkg/lab"
 )
 
@@ -53,10 +54,10 @@ func TestRestarts(t *testing.T) {
 func (b *bench) kill(ctx context.Context, part string) error      { return b.Kill(ctx, part) }
 func (b *bench) terminate(ctx context.Context, part string) error { return b.Stop(ctx, part) }
 
-// requests counts the signing requests on the hub.
+// requests counts the signing requests of the first cluster.
 func (b *bench) requests(t *testing.T, ctx context.Context) int {
 	t.Helper()
-	list, err := b.hub.CertificatesV1().CertificateSigningRequests().List(ctx, metav1.ListOptions{})
+	list, err := b.hub.CertificatesV1().CertificateSigningRequests().List(ctx, metav1.ListOptions{LabelSelector: identity.ClusterNameLabel + "=" + first})
 	require.NoError(t, err)
 	return len(list.Items)
 }

@@ -52,7 +52,7 @@ func TestParseKubeconfig(t *testing.T) {
 		{"no such cluster", strings.Replace(kubeconfigOf(good, "token: x"), "cluster: hub,", "cluster: other,", 1), `cluster "other"`},
 		{"no such user", strings.Replace(kubeconfigOf(good, "token: x"), "user: bootstrap,", "user: other,", 1), `user "other"`},
 		{"without TLS", kubeconfigOf("server: 'http://hub'", "token: x"), "no https URL"},
-		{"IPv6 without brackets", kubeconfigOf("server: 'https://2001:db8::1'", "token: x"), "no https URL"},
+		{"IPv6 without brackets", kubeconfigOf("server: 'https://2001:db8::1'", "token: x"), "has an IPv6 address without brackets"},
 		{"IPv6 with a zone", kubeconfigOf("server: 'https://[fe80::1%25eth0]:7443'", "token: x"), "zone"},
 		{"trusts anybody", kubeconfigOf("server: 'https://hub', insecure-skip-tls-verify: true", "token: x"), "insecure-skip-tls-verify"},
 		{"CA in a file", kubeconfigOf("server: 'https://hub', certificate-authority: /etc/passwd", "token: x"), "certificate-authority names a file"},
