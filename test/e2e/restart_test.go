@@ -57,7 +57,7 @@ func (b *bench) terminate(ctx context.Context, part string) error { return b.Sto
 // requests counts the signing requests of the first cluster.
 func (b *bench) requests(t *testing.T, ctx context.Context) int {
 	t.Helper()
-	list, err := b.hub.CertificatesV1().CertificateSigningRequests().List(ctx, metav1.ListOptions{LabelSelector: identity.ClusterNameLabel + "=" + first})
+	list, err := b.hub.CertificatesV1().CertificateSigningRequests().List(ctx, metav1.ListOptions{LabelSelector: identity.ClusterNameLabel + "=" + first + ",!" + identity.AddOnNameLabel})
 	require.NoError(t, err)
 	return len(list.Items)
 }
