@@ -14,6 +14,8 @@ type Wish struct {
 	Ways []Bootstrap
 	// Unattended says that nobody waits at a terminal for the outcome: the way stands on the cluster.
 	Unattended bool
+	// OneTime says that the way is a join token, which nobody needs, and may well be gone, once there is an identity.
+	OneTime bool
 	// Fault says what is wrong with the ways that were given.
 	Fault error
 }

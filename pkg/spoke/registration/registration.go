@@ -107,7 +107,7 @@ func (c Config) told(w Wish, credentials Credentials) {
 
 // bootstrapFault is what is wrong with the bootstrap credentials that were given.
 func (c Config) bootstrapFault(w Wish) *agentstate.Fault {
-	if w.Fault == nil {
+	if w.Fault == nil || w.OneTime && c.Store.Holds() {
 		return nil
 	}
 	return &agentstate.Fault{Part: part, Reason: agentstate.BootstrapError, Message: w.Fault.Error(), At: c.Clock.Now()}

@@ -227,3 +227,16 @@ func TestExplain(t *testing.T) {
 	other := apierrors.NewUnauthorized("no")
 	require.Equal(t, error(other), explain(other))
 }
+
+// TestBootstrapFault is none where the credential is not needed any more.
+func TestBootstrapFault(t *testing.T) {
+	s := searchIn(t, "c1")
+	broken := Wish{Cluster: "c1", Fault: errors.New("the file is gone")}
+	token := broken
+	token.OneTime = true
+	require.NotNil(t, s.bootstrapFault(token), "it is needed to join")
+	require.NoError(t, s.Store.write(identityFile, identityFor(t, authority(t), identity.Agent{Cluster: "c1", Name: "a"}, time.Now())))
+	require.Nil(t, s.bootstrapFault(token))
+	require.NotNil(t, s.bootstrapFault(broken), "a kubeconfig is what the agent joins anew by")
+	require.Nil(t, s.bootstrapFault(Wish{Cluster: "c1"}))
+}

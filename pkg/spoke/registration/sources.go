@@ -48,7 +48,7 @@ func (s Sources) onCluster() bool {
 // Read reads the wish. secret is the bootstrap secret, nil if there is none. What is wrong is said in the wish, since
 // somebody may mend it while the agent runs.
 func (s Sources) Read(secret *corev1.Secret) Wish {
-	w := Wish{Cluster: s.Cluster, Unattended: s.onCluster()}
+	w := Wish{Cluster: s.Cluster, Unattended: s.onCluster(), OneTime: s.Token != "" || s.TokenFile != ""}
 	w.Ways, w.Fault = s.ways(secret)
 	if len(w.Ways) == 0 || w.Ways[0].Token != nil {
 		w.Server = s.Server

@@ -68,10 +68,11 @@ func (w *watcher) read() {
 	if fmt.Sprint(before.Fault) == fmt.Sprint(after.Fault) {
 		return
 	}
-	if after.Fault != nil {
+	fault := w.bootstrapFault(after)
+	if fault != nil {
 		w.Log.WithError(after.Fault).Warn("a bootstrap credential cannot be used")
 	}
-	w.State.Update(func(s agentstate.State) agentstate.State { s.Bootstrap = w.bootstrapFault(after); return s })
+	w.State.Update(func(s agentstate.State) agentstate.State { s.Bootstrap = fault; return s })
 }
 
 func (w *watcher) watchSecret(ctx context.Context, kube kubernetes.Interface) error {
