@@ -7,12 +7,9 @@ import (
 	"net/http"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
-	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
 	"nave/pkg/identity"
 )
@@ -45,7 +42,7 @@ func (a *agents) AuthenticateRequest(r *http.Request) (*authenticator.Response, 
 }
 
 // Check wraps the whole chain of handlers.
-func (a *agents) Check(next http.Handler, audiences authenticator.Audiences) http.Handler {
+func (a *agents) Check(next http.Handler, audiences authenticator.Audiences, refuse refuse) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if len(audiences) > 0 {
 			r = r.WithContext(authenticator.WithAudiences(r.Context(), audiences))
@@ -58,7 +55,7 @@ func (a *agents) Check(next http.Handler, audiences authenticator.Audiences) htt
 			return
 		}
 		if err := limitBody(w, r, response.User); err != nil {
-			responsewriters.ErrorNegotiated(err, legacyscheme.Codecs, metav1.SchemeGroupVersion, w, r)
+			refuse(w, r, err)
 			return
 		}
 		cluster, sure, ok := identity.ClusterOf(response.User.GetName(), response.User.GetGroups())
@@ -70,7 +67,7 @@ func (a *agents) Check(next http.Handler, audiences authenticator.Audiences) htt
 		defer done()
 		if sure {
 			if err := a.refusal(ctx, cluster, response.User); err != nil {
-				responsewriters.ErrorNegotiated(err, legacyscheme.Codecs, metav1.SchemeGroupVersion, w, r)
+				refuse(w, r, err)
 				return
 			}
 		}

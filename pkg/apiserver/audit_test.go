@@ -14,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"k8s.io/client-go/kubernetes"
@@ -89,6 +90,19 @@ func TestTokensLeaveTraces(t *testing.T) {
 	kube, err := kubernetes.NewForConfig(s.config)
 	require.NoError(t, err)
 	requireEvent(t, ctx, kube, made)
+
+	revoke := kube.CoreV1().Secrets(token.Namespace).Delete(ctx, token.SecretName(made.ID), metav1.DeleteOptions{})
+	require.NoError(t, revoke)
+	requireCause(t, agent.request(), 401, token.CauseUnknown)
+	refused := s.recorded(t, "a token that is not known any more", func(e auditv1.Event) bool {
+		return e.ResponseStatus != nil && e.ResponseStatus.Code == 401 && e.Annotations["nave.dev/join-token"] == made.ID
+	})
+	require.Contains(t, refused.Annotations["nave.dev/refusal"], "is not known to this hub")
+	config.BearerToken = "unknow.0123456789abcdef"
+	require.True(t, apierrors.IsUnauthorized(agent.createCluster()))
+	s.recorded(t, "a bootstrap token that is not known", func(e auditv1.Event) bool {
+		return strings.Contains(e.Annotations["nave.dev/refusal"], "bootstrap token unknow is not known to this hub")
+	})
 
 	text, err := os.ReadFile(s.audit)
 	require.NoError(t, err)

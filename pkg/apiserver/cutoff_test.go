@@ -61,7 +61,7 @@ func TestAgentsOfAHubThatStarts(t *testing.T) {
 				require.NoError(t, err)
 				require.True(t, ok)
 				require.Equal(t, test.user, response.User, "what was found out is kept")
-			}), nil).ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/version", nil))
+			}), nil, unaudited()).ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/version", nil))
 			require.Equal(t, test.want, recorder.Code, recorder.Body)
 		})
 	}

@@ -7,14 +7,10 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"strconv"
 	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
-	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	"k8s.io/utils/clock"
 )
 
@@ -47,14 +43,13 @@ func newGuard(own string, clock clock.PassiveClock) *guard {
 }
 
 // Check refuses requests with a token from a source that failed too often, before anything looks at the token.
-func (g *guard) Check(next http.Handler) http.Handler {
+func (g *guard) Check(next http.Handler, refuse refuse) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if g.guessable(r) {
 			if wait, limit := g.blocked(r); wait > 0 {
 				seconds := int(math.Ceil(wait.Seconds()))
-				w.Header().Set("Retry-After", strconv.Itoa(seconds))
 				err := apierrors.NewTooManyRequests(fmt.Sprintf("too many requests with tokens that are not valid: %s; try again in %d s", limit, seconds), seconds)
-				responsewriters.ErrorNegotiated(err, legacyscheme.Codecs, metav1.SchemeGroupVersion, w, r)
+				refuse(w, r, err)
 				return
 			}
 		}

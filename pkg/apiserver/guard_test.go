@@ -8,8 +8,15 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	genericapiserver "k8s.io/apiserver/pkg/server"
 	testingclock "k8s.io/utils/clock/testing"
 )
+
+// unaudited refuses without an audit log.
+func unaudited() refuse {
+	return refusing(&genericapiserver.Config{RequestInfoResolver: &request.RequestInfoFactory{}})
+}
 
 func TestGuard(t *testing.T) {
 	clock := testingclock.NewFakePassiveClock(time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC))
@@ -26,7 +33,7 @@ func TestGuard(t *testing.T) {
 				g.failed(r)
 				w.WriteHeader(http.StatusUnauthorized)
 			}
-		})).ServeHTTP(w, r)
+		}), unaudited()).ServeHTTP(w, r)
 		return w
 	}
 	const attacker, neighbour, other = "192.0.2.1:1000", "192.0.2.1:2000", "192.0.2.2:1000"

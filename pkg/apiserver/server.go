@@ -75,7 +75,7 @@ type Config struct {
 	ClientCAFile          string
 	ServiceAccountKeyFile string
 	EncryptionFile        string        // encryption of secrets at rest
-	AuditFile             string        // the audit log, see auditor
+	AuditFile             string        // the audit log, see auditor; none if empty
 	CABundle              func() []byte // PEM of the CAs that may have signed ServerCertFile; it is asked at each request
 	SystemNamespaces      []string
 	Clock                 clock.PassiveClock
@@ -211,16 +211,19 @@ func (s *Server) identify(generic *genericapiserver.Config, ours *api.API) error
 	if err := generic.AddPostStartHook(clusterViewHook, s.follow(view)); err != nil {
 		return fmt.Errorf("view of managed clusters: %w", err)
 	}
-	guard, audit := newGuard(generic.LoopbackClientConfig.BearerToken, s.config.Clock), newAuditor(s.config.AuditFile)
-	audit.install(generic)
-	tokens := &joinTokens{secrets: client.CoreV1(), clock: s.config.Clock, guard: guard, audit: audit, replays: newReplays(client, s.config.Clock, s.config.Log)}
+	guard := newGuard(generic.LoopbackClientConfig.BearerToken, s.config.Clock)
+	tokens := &joinTokens{secrets: client.CoreV1(), clock: s.config.Clock, guard: guard, replays: newReplays(client, s.config.Clock, s.config.Log)}
 	agents := &agents{next: authenticators.New(tokens, generic.Authentication.Authenticator), clusters: view, running: newRunning(s.config.Log), guard: guard}
 	if err := view.onCutOff(agents.running.cut); err != nil {
 		return err
 	}
 	generic.Authentication.Authenticator = agents
+	lines := authorizer.AuthorizerFunc(identity.Authorizer{Standing: view.standing}.Authorize)
+	if err := s.audit(generic, auditPolicy{agents: lines}); err != nil {
+		return err
+	}
 	generic.Authorization.Authorizer, err = union.New(
-		union.NamedAuthorizer{AuthorizerName: "cluster", Authorizer: authorizer.AuthorizerFunc(identity.Authorizer{Standing: view.standing}.Authorize)},
+		union.NamedAuthorizer{AuthorizerName: "cluster", Authorizer: lines},
 		union.NamedAuthorizer{AuthorizerName: "rbac", Authorizer: generic.Authorization.Authorizer},
 	)
 	if err != nil {
@@ -230,9 +233,20 @@ func (s *Server) identify(generic *genericapiserver.Config, ours *api.API) error
 	generic.DisabledPostStartHooks.Insert("start-legacy-token-tracking-controller")
 	narrowed, reasons := narrowing{kube: client}, explaining{secrets: client.CoreV1(), clock: s.config.Clock}
 	generic.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {
-		chain := reasons.Handler(genericapiserver.DefaultBuildHandlerChain(narrowed.Handler(ours.Gate(handler)), c))
-		return guard.Check(tokens.Check(agents.Check(chain, c.Authentication.APIAudiences)))
+		refuse := refusing(c)
+		chain := reasons.Handler(genericapiserver.DefaultBuildHandlerChain(narrowed.Handler(ours.Gate(handler)), c), refuse)
+		return guard.Check(tokens.Check(agents.Check(chain, c.Authentication.APIAudiences, refuse), refuse), refuse)
 	}
+	return nil
+}
+
+// audit adds the audit log, if there is to be one.
+func (s *Server) audit(generic *genericapiserver.Config, policy auditPolicy) error {
+	auditor, err := newAuditor(s.config.AuditFile, s.config.Clock)
+	if err != nil || auditor == nil {
+		return err
+	}
+	generic.AuditBackend, generic.AuditPolicyRuleEvaluator = auditor, policy
 	return nil
 }
 

@@ -11,9 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	"k8s.io/utils/clock"
 
 	"nave/pkg/identity"
@@ -26,7 +24,6 @@ type joinTokens struct {
 	secrets corev1client.SecretsGetter
 	clock   clock.PassiveClock
 	guard   *guard
-	audit   *auditor
 	replays *replays
 }
 
@@ -37,7 +34,7 @@ type verifiedKey struct{}
 
 // Check looks at a join token before anything else does, so that one that is used up, expired or revoked is refused with
 // words that say so; Kubernetes' own 401 says nothing. Only who holds the token's secret learns more than "unknown".
-func (t *joinTokens) Check(next http.Handler) http.Handler {
+func (t *joinTokens) Check(next http.Handler, refuse refuse) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		id, secret, ok := bearer(r)
 		if !ok {
@@ -47,7 +44,7 @@ func (t *joinTokens) Check(next http.Handler) http.Handler {
 		cluster, err := t.verify(r.Context(), id, secret)
 		if err != nil {
 			t.refused(r, id, cluster, err)
-			responsewriters.ErrorNegotiated(err, legacyscheme.Codecs, metav1.SchemeGroupVersion, w, r)
+			refuse(w, r, err)
 			return
 		}
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), verifiedKey{}, verified{id, cluster})))
@@ -65,7 +62,6 @@ func (t *joinTokens) refused(r *http.Request, id, cluster string, err error) {
 	case token.CauseUsed:
 		t.replays.tell(r.Context(), id, cluster, fmt.Sprintf("%s; it came from %s", err, sourceOf(r)))
 	}
-	t.audit.refusedToken(r, id, err.Error())
 }
 
 func causeOf(err error) metav1.CauseType {

@@ -12,13 +12,11 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	bootstrapapi "k8s.io/cluster-bootstrap/token/api"
 	bootstraputil "k8s.io/cluster-bootstrap/token/util"
 	bootstrapsecrets "k8s.io/cluster-bootstrap/util/secrets"
 	bootstraptokens "k8s.io/cluster-bootstrap/util/tokens"
-	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	"k8s.io/utils/clock"
 )
 
@@ -34,7 +32,7 @@ type explaining struct {
 }
 
 // Handler stands between authentication, whose result it reads, and the refusal of who is nobody.
-func (e explaining) Handler(next http.Handler) http.Handler {
+func (e explaining) Handler(next http.Handler, refuse refuse) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		found, checked := r.Context().Value(authenticatedKey{}).(authenticated)
 		scheme, credential, _ := strings.Cut(r.Header.Get("Authorization"), " ")
@@ -43,7 +41,7 @@ func (e explaining) Handler(next http.Handler) http.Handler {
 			return
 		}
 		if why := e.why(r.Context(), strings.TrimSpace(credential)); why != "" {
-			responsewriters.ErrorNegotiated(apierrors.NewUnauthorized(why+"; "+another), legacyscheme.Codecs, metav1.SchemeGroupVersion, w, r)
+			refuse(w, r, apierrors.NewUnauthorized(why+"; "+another))
 			return
 		}
 		next.ServeHTTP(w, r)

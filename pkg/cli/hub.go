@@ -23,7 +23,7 @@ func agentFlags() map[string]string {
 }
 
 func hubFlags() map[string]string {
-	return map[string]string{"listen": "nave hub", "advertise": "nave hub", "auto-approved-users": "nave hub", "labels": "nave hub", "removal-timeout": "nave hub"}
+	return map[string]string{"listen": "nave hub", "audit-log": "nave hub", "advertise": "nave hub", "auto-approved-users": "nave hub", "labels": "nave hub", "removal-timeout": "nave hub"}
 }
 
 func (g *global) hubCommand() *cobra.Command {
@@ -63,6 +63,7 @@ func (g *global) hubCommand() *cobra.Command {
 	addDataDir(cmd.Flags(), &c.DataDir)
 	cmd.Flags().StringSliceVar(&c.Listen, "listen", []string{":7443"}, "addresses and ports to serve on; clusters are told the first")
 	cmd.Flags().StringSliceVar(&c.Advertise, "advertise", nil, "addresses and names that clusters reach this hub by, best first")
+	cmd.Flags().StringVar(&c.AuditLog, "audit-log", "", "file of the audit log, or none; audit.log in the data directory if not set")
 	cmd.Flags().Var(gates, "feature-gates", "feature gates of Open Cluster Management to switch on or off")
 	cmd.Flags().StringSliceVar(&set.AutoApprovedUsers, "auto-approved-users", nil,
 		"users whose clusters are accepted without a person, while the gate ManagedClusterAutoApproval is on")

@@ -31,6 +31,7 @@ type Config struct {
 	Advertise []string // addresses and names, best first, for the certificate and kubeconfigs; this host's own if empty
 	Log       logrus.FieldLogger
 	Clock     clock.WithTicker
+	AuditLog  string                    // file of the audit log; audit.log in the data directory if empty, NoAuditLog for none
 	Settings  *live.Value[settings.Hub] // what can be set while the hub runs; upstream's defaults if nil
 
 	// CertificateLife is how long the certificates that the hub makes for itself and its administrator are valid; a year if
@@ -40,6 +41,9 @@ type Config struct {
 	// does; a request may ask for less. A year if zero.
 	AgentCertificateLife time.Duration
 }
+
+// NoAuditLog is the AuditLog of a hub that keeps none.
+const NoAuditLog = "none"
 
 // Hub is a hub that has its data directory and its port, and can run once.
 type Hub struct {
@@ -117,6 +121,16 @@ func (h *Hub) hosts(endpoints []endpoint) ([]string, error) {
 	return all, nil
 }
 
+func (h *Hub) auditFile() string {
+	switch h.config.AuditLog {
+	case "":
+		return h.files.path("audit.log")
+	case NoAuditLog:
+		return ""
+	}
+	return h.config.AuditLog
+}
+
 // Server is the URL under which the hub is advertised.
 func (h *Hub) Server() string { return h.server }
 
@@ -182,7 +196,7 @@ func (s *serving) Start(ctx context.Context) error {
 		ClientCAFile:          h.files.clientCAFile(),
 		ServiceAccountKeyFile: h.files.serviceAccount(),
 		EncryptionFile:        h.files.encryption(),
-		AuditFile:             h.files.path("audit.log"),
+		AuditFile:             h.auditFile(),
 		CABundle:              h.files.bundle.Get,
 		SystemNamespaces:      []string{"kube-node-lease", "open-cluster-management", "open-cluster-management-hub"},
 		Clock:                 h.config.Clock,

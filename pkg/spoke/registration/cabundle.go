@@ -25,6 +25,10 @@ func parseBundle(text []byte) ([]*x509.Certificate, error) {
 		if block.Type != "CERTIFICATE" {
 			return nil, fmt.Errorf("CA bundle has a block of type %q; only certificates belong into it", block.Type)
 		}
+		if len(block.Headers) > 0 {
+			// Whoever connects with the bundle would pass it over, see x509.CertPool.
+			return nil, fmt.Errorf("CA bundle, certificate %d: its block has headers; only comments outside of blocks are allowed", len(all)+1)
+		}
 		c, err := x509.ParseCertificate(block.Bytes)
 		if err != nil {
 			return nil, fmt.Errorf("CA bundle, certificate %d: %w", len(all)+1, err)

@@ -2,6 +2,7 @@ package registration
 
 import (
 	"bytes"
+	"crypto/x509"
 	"encoding/base64"
 	"os"
 	"path/filepath"
@@ -111,6 +112,61 @@ func TestParseBundle(t *testing.T) {
 			require.ErrorContains(t, err, test.err)
 		})
 	}
+}
+
+// FuzzParseKubeconfig: what is taken can be connected with, and never makes the agent read a file or run anything.
+func FuzzParseKubeconfig(f *testing.F) {
+	good := kubeconfigOf("server: 'https://hub'", "token: x")
+	for _, seed := range []string{
+		good, "", "[]", "{", strings.ReplaceAll(good, "\n", "\r\n"), good + good, good + "\n---\n" + good,
+		kubeconfigOf("server: 'https://[::1]:1', proxy-url: 'socks5://p:1'", "client-certificate-data: YQ==, client-key-data: YQ=="),
+		kubeconfigOf("server: 'https://hub', certificate-authority: /etc/passwd", "tokenFile: /etc/shadow"),
+		kubeconfigOf("server: 'https://hub', extensions: [{name: a, extension: {}}]", "exec: {command: sh}"),
+		"contexts: [{name: a}, {name: a}]\ncurrent-context: a", "clusters: null\ncurrent-context: null",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		b, err := ParseKubeconfig(text)
+		if err != nil {
+			require.Equal(t, Bootstrap{}, b)
+			return
+		}
+		require.NoError(t, checkServer(b.Server))
+		config := b.rest("test")
+		require.Equal(t, b.Server, config.Host)
+		require.False(t, config.Insecure)
+		require.Empty(t, config.CAFile+config.CertFile+config.KeyFile+config.BearerTokenFile)
+		require.Nil(t, config.ExecProvider)
+		require.True(t, b.Bearer != "" || len(b.Certificate) > 0)
+	})
+}
+
+// FuzzParseBundle: what is taken is taken whole.
+func FuzzParseBundle(f *testing.F) {
+	one := pki.CertificatePEM(authority(f).Certificate)
+	for _, seed := range [][]byte{
+		nil, one, append([]byte("# root\n"), one...), bytes.ReplaceAll(one, []byte("\n"), []byte("\r\n")), append(bytes.Clone(one), one...),
+		one[:len(one)-40], append(bytes.Clone(one), "-----BEGIN CERTIFICATE-----\n"...), []byte("-----BEGIN CERTIFICATE-----\nYQ==\n-----END CERTIFICATE-----\n"),
+		bytes.Replace(one, []byte("-----BEGIN CERTIFICATE-----\n"), []byte("-----BEGIN CERTIFICATE-----\nProc-Type: 4,ENCRYPTED\n\n"), 1),
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		all, err := parseBundle(text)
+		if err != nil {
+			require.Empty(t, all)
+			return
+		}
+		require.Len(t, all, bytes.Count(text, []byte("-----BEGIN ")))
+		if len(all) > 0 {
+			again, err := parseBundle(pki.CertificatePEM(all...))
+			require.NoError(t, err)
+			require.Equal(t, len(all), len(again))
+			pool := x509.NewCertPool()
+			require.True(t, pool.AppendCertsFromPEM(text), "whoever connects reads the same")
+		}
+	})
 }
 
 func TestSources(t *testing.T) {

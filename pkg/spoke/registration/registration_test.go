@@ -50,7 +50,7 @@ func hubAt(t *testing.T, ca *pki.Authority, chain ...*x509.Certificate) string {
 	return server.URL
 }
 
-func authority(t *testing.T) *pki.Authority {
+func authority(t testing.TB) *pki.Authority {
 	t.Helper()
 	ca, err := pki.LoadAuthority(filepath.Join(t.TempDir(), "ca.pem"), "ca", time.Now())
 	require.NoError(t, err)
