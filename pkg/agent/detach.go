@@ -24,10 +24,11 @@ const (
 )
 
 // detachedError is why an agent does not run after its cluster was detached.
-type detachedError struct{ file string }
+type detachedError struct{ file, cluster string }
 
 func (e *detachedError) Error() string {
-	return fmt.Sprintf("this cluster was detached from its hub when its Klusterlet was deleted; to join again remove %s and start nave agent with --server and a new token", e.file)
+	return fmt.Sprintf("this cluster was detached from its hub when its Klusterlet was deleted; to join again remove %s, run on the hub: "+
+		"nave token create --cluster %s, and start nave agent with --server and that token", e.file, e.cluster)
 }
 
 // ExitCode is the exit code of the process that ends with this error.
@@ -77,5 +78,5 @@ func (a *Agent) stayAway(ctx context.Context, k *klusterlet.Loop) error {
 	if going {
 		err = errors.Join(k.Detach(ctx), a.forget())
 	}
-	return errors.Join(err, &detachedError{a.detachedFile()})
+	return errors.Join(err, &detachedError{a.detachedFile(), a.config.Hub.Cluster})
 }

@@ -18,7 +18,7 @@ const images = "quay.io/open-cluster-management/"
 // heeded are the feature gates that something in the hub follows.
 func heeded() []featuregate.Feature {
 	return []featuregate.Feature{
-		feature.DefaultClusterSet, feature.ResourceCleanup, feature.ManagedClusterAutoApproval, feature.AddonManagement,
+		feature.DefaultClusterSet, feature.ResourceCleanup, feature.ManagedClusterAutoApproval, feature.ClusterProfile, feature.AddonManagement,
 		feature.ClusterProfile,
 	}
 }
