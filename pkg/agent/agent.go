@@ -7,6 +7,7 @@ package agent
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -81,11 +82,21 @@ func New(c Config) (*Agent, error) {
 // folder is the agent's part of a data directory, which it may share with a hub.
 func folder(dataDir string) string { return filepath.Join(dataDir, "agent") }
 
+// Certificate is the one by which the hub knows the agent with this data directory, whether or not it runs, and its file;
+// nil if it has not joined.
+func Certificate(dataDir string) (file string, leaf *x509.Certificate, err error) {
+	return identityStore(folder(dataDir)).Certificate()
+}
+
+func identityStore(dir string) registration.Store {
+	return registration.Store{Dir: filepath.Join(dir, registration.SecretName)}
+}
+
 func (a *Agent) prepare() error {
 	if a.detached() {
 		return a.reach() // it will not join, so what it would need for that does not matter
 	}
-	store := registration.Store{Dir: filepath.Join(a.dir, registration.SecretName)}
+	store := identityStore(a.dir)
 	wish := a.config.Hub.Read(nil)
 	if wish.Fault != nil && !store.Holds() {
 		return wish.Fault // whoever has just started the agent can mend it

@@ -1,10 +1,12 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -14,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
 
+	"nave/pkg/agent"
 	"nave/pkg/hub"
 	"nave/pkg/identity"
 	"nave/pkg/pki"
@@ -26,10 +29,13 @@ const (
 
 	// clusterPage is how many clusters are asked for at a time, and clusterNames how many of them are named in a message.
 	clusterPage, clusterNames = 500, 5
+
+	// stateGood is the state of what needs no attention.
+	stateGood = "good"
 )
 
 func (g *global) certificateCommand() *cobra.Command {
-	return group("certificate", "Certificates of a hub: look at them, replace its certificate authorities", g.certificateCheck(), g.rotateCA())
+	return group("certificate", "Certificates of hub and agent: look at them, replace the hub's certificate authorities", g.certificateCheck(), g.rotateCA())
 }
 
 func (g *global) certificateCheck() *cobra.Command {
@@ -37,8 +43,8 @@ func (g *global) certificateCheck() *cobra.Command {
 	var within time.Duration
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "List the certificates in a hub's data directory and when they end",
-		Long: "Lists the certificates in a hub's data directory and when they end, whether or not the hub runs.\n" +
+		Short: "List the certificates in the data directory of a hub or an agent and when they end",
+		Long: "Lists the certificates in the data directory of a hub or an agent and when they end, whether or not it runs.\n" +
 			"It exits with 1 if one has ended, has not begun, or ends within the time of --within.",
 		Args: exactly(0, "no arguments"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -48,7 +54,7 @@ func (g *global) certificateCheck() *cobra.Command {
 			if !slices.Contains([]string{"table", "json"}, output) {
 				return usageError{fmt.Errorf("--output %q is neither table nor json", output)}
 			}
-			all, err := hub.Certificates(dataDir)
+			all, err := certificates(dataDir)
 			if err != nil {
 				return err
 			}
@@ -65,21 +71,44 @@ func (g *global) certificateCheck() *cobra.Command {
 	return cmd
 }
 
-// certificateRow is a certificate as it is printed.
+// certificates are those of the hub and of the agent that have their data in the directory.
+func certificates(dataDir string) ([]hub.Certificate, error) {
+	all, err := hub.Certificates(dataDir)
+	if err != nil {
+		return nil, err
+	}
+	file, leaf, err := agent.Certificate(dataDir)
+	if err != nil {
+		return nil, err
+	}
+	if leaf != nil {
+		all = append(all, hub.Certificate{Name: "agent", File: file, Certificate: leaf})
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("neither a hub nor an agent that has joined has its data in %s; name the directory with --data-dir", dataDir)
+	}
+	return all, nil
+}
+
+// certificateRow is a certificate as it is printed, or a key alone, which never ends.
 type certificateRow struct {
-	What  string    `json:"what"`
-	For   string    `json:"for"`
-	Until time.Time `json:"until"`
-	Days  int       `json:"days"`
-	State string    `json:"state"`
-	File  string    `json:"file"`
+	What  string     `json:"what"`
+	For   string     `json:"for"`
+	Until *time.Time `json:"until,omitempty"`
+	Days  *int       `json:"days,omitempty"`
+	State string     `json:"state"`
+	File  string     `json:"file"`
 }
 
 func certificateRows(all []hub.Certificate, now time.Time, within time.Duration) []certificateRow {
 	var rows []certificateRow
 	for _, c := range all {
+		if c.Certificate == nil {
+			rows = append(rows, certificateRow{What: c.Name, State: stateGood, File: c.File})
+			continue
+		}
 		left := c.Certificate.NotAfter.Sub(now)
-		state := "good"
+		state := stateGood
 		switch {
 		case left <= 0:
 			state = "expired"
@@ -88,8 +117,9 @@ func certificateRows(all []hub.Certificate, now time.Time, within time.Duration)
 		case left <= within:
 			state = "ends soon"
 		}
+		until, days := c.Certificate.NotAfter.UTC(), int(left.Hours()/24)
 		rows = append(rows, certificateRow{
-			What: c.Name, For: c.Certificate.Subject.CommonName, Until: c.Certificate.NotAfter.UTC(), Days: int(left.Hours() / 24), State: state, File: c.File,
+			What: c.Name, For: c.Certificate.Subject.CommonName, Until: &until, Days: &days, State: state, File: c.File,
 		})
 	}
 	return rows
@@ -104,7 +134,11 @@ func (g *global) printCertificates(rows []certificateRow, output string) error {
 	table := tabwriter.NewWriter(g.streams.Out, 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "WHAT\tFOR\tUNTIL\tDAYS\tSTATE")
 	for _, r := range rows {
-		fmt.Fprintf(table, "%s\t%s\t%s\t%d\t%s\n", r.What, r.For, r.Until.Format(time.RFC3339), r.Days, r.State)
+		until, days := "never", "-"
+		if r.Until != nil {
+			until, days = r.Until.Format(time.RFC3339), strconv.Itoa(*r.Days)
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", r.What, cmp.Or(r.For, "-"), until, days, r.State)
 	}
 	return table.Flush()
 }
@@ -112,7 +146,7 @@ func (g *global) printCertificates(rows []certificateRow, output string) error {
 func attention(rows []certificateRow) error {
 	var texts []string
 	for _, r := range rows {
-		if r.State != "good" {
+		if r.State != stateGood {
 			texts = append(texts, fmt.Sprintf("%s (%s): %s", r.What, r.For, r.State))
 		}
 	}

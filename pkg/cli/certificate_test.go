@@ -35,7 +35,8 @@ func TestCertificateRows(t *testing.T) {
 			rows := certificateRows([]hub.Certificate{{Name: "hub's certificate", File: "f", Certificate: &x509.Certificate{
 				Subject: pkix.Name{CommonName: "nave-hub"}, NotBefore: now.Add(test.begins), NotAfter: now.Add(test.ends),
 			}}}, now, certificateNotice)
-			require.Equal(t, []certificateRow{{What: "hub's certificate", For: "nave-hub", Until: now.Add(test.ends), Days: test.days, State: test.state, File: "f"}}, rows)
+			until := now.Add(test.ends)
+			require.Equal(t, []certificateRow{{What: "hub's certificate", For: "nave-hub", Until: &until, Days: &test.days, State: test.state, File: "f"}}, rows)
 			err := attention(rows)
 			require.Equal(t, test.wantsAttention, err != nil)
 			if err != nil {
@@ -45,6 +46,17 @@ func TestCertificateRows(t *testing.T) {
 			require.NoError(t, (&global{streams: Streams{Out: &out}}).printCertificates(rows, "table"))
 			require.Contains(t, out.String(), test.state)
 		})
+	}
+}
+
+// TestKeyNeverEnds prints a key that has no certificate.
+func TestKeyNeverEnds(t *testing.T) {
+	rows := certificateRows([]hub.Certificate{{Name: "key", File: "f"}}, time.Now(), certificateNotice)
+	require.NoError(t, attention(rows))
+	for output, want := range map[string]string{"table": `key +- +never +- +good`, "json": `"what": "key",\s+"for": "",\s+"state": "good"`} {
+		var out bytes.Buffer
+		require.NoError(t, (&global{streams: Streams{Out: &out}}).printCertificates(rows, output))
+		require.Regexp(t, want, out.String())
 	}
 }
 

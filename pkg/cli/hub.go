@@ -1,6 +1,9 @@
 package cli
 
 import (
+	"fmt"
+	"time"
+
 	"github.com/sirupsen/logrus"
 	"github.com/spf13/cobra"
 	"open-cluster-management.io/api/feature"
@@ -9,6 +12,13 @@ import (
 	"nave/pkg/live"
 	"nave/pkg/log"
 	"nave/pkg/settings"
+)
+
+const (
+	// agentCertificate is a year, as Kubernetes has it: an agent that was off for some months still gets in by itself.
+	agentCertificate = 365 * 24 * time.Hour
+	// leastAgentCertificate is the shortest life that a signing request can name.
+	leastAgentCertificate = 10 * time.Minute
 )
 
 // agentFlags and hubFlags tell a key of the wrong mode apart from a misspelt one.
@@ -23,7 +33,8 @@ func agentFlags() map[string]string {
 }
 
 func hubFlags() map[string]string {
-	return map[string]string{"listen": "nave hub", "audit-log": "nave hub", "advertise": "nave hub", "auto-approved-users": "nave hub", "labels": "nave hub", "removal-timeout": "nave hub"}
+	return map[string]string{"listen": "nave hub", "audit-log": "nave hub", "advertise": "nave hub", "auto-approved-users": "nave hub", "labels": "nave hub", "removal-timeout": "nave hub",
+		"agent-certificate-lifetime": "nave hub"}
 }
 
 func (g *global) hubCommand() *cobra.Command {
@@ -44,6 +55,9 @@ func (g *global) hubCommand() *cobra.Command {
 			logger, err := g.logger()
 			if err != nil {
 				return err
+			}
+			if c.AgentCertificateLife < leastAgentCertificate {
+				return usageError{fmt.Errorf("--agent-certificate-lifetime %s is less than %s, the shortest that can be asked for", c.AgentCertificateLife, leastAgentCertificate)}
 			}
 			c.Log = logger
 			if set.Features, err = featureGates(gates, feature.DefaultHubRegistrationFeatureGates, feature.DefaultHubWorkFeatureGates,
@@ -70,6 +84,8 @@ func (g *global) hubCommand() *cobra.Command {
 	cmd.Flags().StringToStringVar(&set.Labels, "labels", nil, "labels on every object that is made for a cluster")
 	cmd.Flags().DurationVar(&set.RemovalTimeout, "removal-timeout", 0,
 		"how long a cluster that is being removed waits for an agent that does not answer, before it goes without; 0 is for ever")
+	cmd.Flags().DurationVar(&c.AgentCertificateLife, "agent-certificate-lifetime", agentCertificate,
+		"how long the certificates of agents are valid unless they ask for less; agents renew them by themselves")
 	cmd.Flags().String("config", "", "YAML file with flags as keys")
 	g.refuseForeign(cmd, agentFlags())
 	return cmd

@@ -55,6 +55,8 @@ func TestRefused(t *testing.T) {
 		{"two tokens", nil, "agent --token a --token-file b", exitUsage, "--token-file"},
 		{"a token without a hub", nil, "agent --token a", exitUsage, "--server"},
 		{"no token file", nil, "agent --server https://hub --token-file /nowhere", exitFailure, "/nowhere"},
+		{"certificates of agents that end at once", nil, "hub --agent-certificate-lifetime 1s --data-dir " + dir, exitUsage, "--agent-certificate-lifetime 1s is less than 10m0s"},
+		{"no certificates", nil, "certificate check --data-dir " + dir, exitFailure, "neither a hub nor an agent"},
 		{"log level", nil, "hub --log-level loud --data-dir " + dir, exitUsage, `"loud"`},
 		{"no hub", nil, "token list --data-dir " + dir, exitFailure, "--data-dir"},
 		{"no lab", nil, "lab status --data-dir " + dir, exitFailure, "not a lab"},

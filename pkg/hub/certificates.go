@@ -120,6 +120,12 @@ func (f *files) keepCertificates(ctx context.Context, clock clock.WithTicker, lo
 			timer.Stop()
 			return nil
 		case <-timer.C():
+		case err, ok := <-watcher.Errors: // left unread it would hold up the events; what they told of is looked at now
+			timer.Stop()
+			if !ok {
+				return errors.New("watch certificates: ended")
+			}
+			log.WithError(err).Warn("changes of the hub's certificates may have been missed")
 		case _, ok := <-watcher.Events: // also of what was just written; then there is nothing left to do
 			timer.Stop()
 			if !ok {

@@ -137,6 +137,14 @@ func TestRotateCA(t *testing.T) {
 		}))
 	}
 	require.ErrorContains(t, RotateCA(c.DataDir, Activate, time.Now()), "does not follow on settled")
+
+	all, err := Certificates(c.DataDir)
+	require.NoError(t, err)
+	ends := map[string]bool{}
+	for _, c := range all {
+		ends[c.Name] = c.Certificate != nil
+	}
+	require.Equal(t, map[string]bool{"CA of the hub's certificate": true, "CA of clients": true, "hub's certificate": true, "administrator": true, "key of service accounts": false}, ends)
 }
 
 // follows checks everything that a stage shows on a running hub.

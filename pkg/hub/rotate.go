@@ -9,17 +9,20 @@ import (
 	"slices"
 	"time"
 
+	"k8s.io/client-go/util/keyutil"
+
 	"nave/pkg/pki"
 )
 
-// Certificate is something of a hub, or of an agent, that is valid for a time.
+// Certificate is something that a hub proves who it is with.
 type Certificate struct {
 	Name        string // what it is
 	File        string
-	Certificate *x509.Certificate
+	Certificate *x509.Certificate // nil for a key alone, which never ends
 }
 
-// Certificates are those of the hub with this data directory, whether or not it runs. Nothing is made or changed.
+// Certificates are those of the hub with this data directory, whether or not it runs, and its key for service accounts;
+// none if there is no hub. Nothing is made or changed.
 func Certificates(dataDir string) ([]Certificate, error) {
 	f := files{dir: folder(dataDir)}
 	var all []Certificate
@@ -49,10 +52,18 @@ func Certificates(dataDir string) ([]Certificate, error) {
 		}
 		all = append(all, Certificate{Name: c.name, File: c.file, Certificate: chain[0]})
 	}
-	if len(all) == 0 {
-		return nil, fmt.Errorf("no hub has its data in %s; name its directory with --data-dir", dataDir)
+	key := Certificate{Name: "key of service accounts", File: f.serviceAccount()}
+	switch text, err := os.ReadFile(key.File); {
+	case errors.Is(err, fs.ErrNotExist):
+		return all, nil
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", key.Name, err)
+	default:
+		if _, err := keyutil.ParsePrivateKeyPEM(text); err != nil {
+			return nil, fmt.Errorf("%s in %s: %w", key.Name, key.File, err)
+		}
 	}
-	return all, nil
+	return append(all, key), nil
 }
 
 // Rotation is a step of replacing the hub's CAs, both at once: the one that signs what the hub shows, and the one that

@@ -2,6 +2,7 @@ package registration
 
 import (
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -47,6 +48,22 @@ var errNone = errors.New("it has never joined")
 func (s Store) Holds() bool {
 	_, err := os.Stat(filepath.Join(s.Dir, identityFile))
 	return err == nil
+}
+
+// Certificate is the one in the data directory, and its file; nil if the agent has not joined.
+func (s Store) Certificate() (file string, leaf *x509.Certificate, err error) {
+	file = filepath.Join(s.Dir, identityFile)
+	c, err := s.read(identityFile)
+	if errors.Is(err, errNone) {
+		return file, nil, nil
+	}
+	if err != nil {
+		return file, nil, err
+	}
+	if leaf, err = c.leaf(); err != nil {
+		return file, nil, fmt.Errorf("identity in %s: %w", file, err)
+	}
+	return file, leaf, nil
 }
 
 // load returns the identity that is kept. Without a file it takes what is in the cluster: an earlier agent, ours or
