@@ -2,7 +2,9 @@ package lab
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -61,17 +63,22 @@ func (l *Lab) ready(ctx context.Context, p Part) error {
 	}
 }
 
-// hubReady also keeps the lab's copy of the hub's kubeconfig, which the hub renews when it starts.
+// hubReady also links the hub's kubeconfig into the lab's folder. The hub renews it while it runs, so a copy would get old.
 func (l *Lab) hubReady(ctx context.Context) error {
-	file := filepath.Join(l.dir, HubPart, "hub", "admin.kubeconfig")
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return fmt.Errorf("hub's kubeconfig: %w", err)
-	}
-	if err := askReadyz(ctx, file); err != nil {
+	inside := filepath.Join(HubPart, "hub", "admin.kubeconfig")
+	if err := askReadyz(ctx, filepath.Join(l.dir, inside)); err != nil {
 		return err
 	}
-	return pki.WriteFile(l.HubKubeconfig(), text, 0o600)
+	if to, err := os.Readlink(l.HubKubeconfig()); err == nil && to == inside {
+		return nil
+	}
+	if err := os.Remove(l.HubKubeconfig()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("hub's kubeconfig: %w", err)
+	}
+	if err := os.Symlink(inside, l.HubKubeconfig()); err != nil {
+		return fmt.Errorf("hub's kubeconfig: %w", err)
+	}
+	return nil
 }
 
 func askReadyz(ctx context.Context, kubeconfig string) error {
