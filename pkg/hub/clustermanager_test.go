@@ -23,23 +23,11 @@ import (
 // startHub runs a hub on an empty directory until the test ends, and returns its administrator's access.
 func startHub(t *testing.T) (*rest.Config, context.Context) {
 	t.Helper()
-	dir := t.TempDir()
-	h, err := New(config(dir, "127.0.0.1:0"))
-	require.NoError(t, err)
+	c := config(t.TempDir(), "127.0.0.1:0")
+	run(t, c)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	ended := make(chan error, 1)
-	go func() { ended <- h.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		require.NoError(t, <-ended)
-	})
-	select {
-	case <-h.Ready():
-	case err := <-ended:
-		ended <- err
-		require.NoError(t, err)
-	}
-	access, err := clientcmd.BuildConfigFromFlags("", AdminKubeconfig(dir))
+	t.Cleanup(cancel)
+	access, err := clientcmd.BuildConfigFromFlags("", AdminKubeconfig(c.DataDir))
 	require.NoError(t, err)
 	return access, ctx
 }

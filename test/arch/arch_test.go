@@ -56,7 +56,8 @@ var allowed = map[string][]string{
 	"pkg/footprint":   {},
 	"manifests":       {},
 	"scripts":         {},
-	"test":            {"pkg/lab", "pkg/store", "pkg/apiserver", "pkg/pki", "test/crowd"},
+	"test":            {"pkg/lab", "pkg/store", "pkg/apiserver", "pkg/pki", "test/crowd", "test/hubtest"},
+	"test/hubtest":    {"pkg/hub"},
 	"test/crowd":      {"pkg/spoke", "pkg/agentstate", "pkg/token", "pkg/uplink"},
 }
 

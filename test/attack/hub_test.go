@@ -12,12 +12,10 @@ import (
 	"encoding/pem"
 	"fmt"
 	"os"
-	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/sirupsen/logrus"
 	testifyassert "github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	certificatesv1 "k8s.io/api/certificates/v1"
@@ -26,7 +24,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	addonclient "open-cluster-management.io/api/client/addon/clientset/versioned"
 	clusterclient "open-cluster-management.io/api/client/cluster/clientset/versioned"
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
@@ -37,6 +34,7 @@ import (
 	"nave/pkg/live"
 	"nave/pkg/pki"
 	"nave/pkg/settings"
+	"nave/test/hubtest"
 )
 
 const (
@@ -86,37 +84,12 @@ var hubSettings = live.New(settings.Hub{
 var stopHub = func() error { return nil }
 
 func startHub() (party, error) {
-	dir, err := os.MkdirTemp("", "nave-attack-test-")
+	h, err := hubtest.Start(hub.Config{Settings: hubSettings})
 	if err != nil {
 		return party{}, err
 	}
-	logger := logrus.New()
-	logger.SetLevel(logrus.ErrorLevel)
-	h, err := hub.New(hub.Config{DataDir: dir, Listen: []string{"127.0.0.1:0"}, Log: logger, Settings: hubSettings})
-	if err != nil {
-		return party{}, err
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- h.Run(ctx) }()
-	stopHub = func() error {
-		cancel()
-		if err := <-ended; err != nil {
-			return err
-		}
-		return os.RemoveAll(dir)
-	}
-	select {
-	case <-h.Ready():
-	case err := <-ended:
-		ended <- err
-		return party{}, err
-	}
-	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(dir, "hub", "admin.kubeconfig"))
-	if err != nil {
-		return party{}, err
-	}
-	return newParty(config)
+	stopHub = h.Stop
+	return newParty(h.Admin)
 }
 
 func TestMain(m *testing.M) {

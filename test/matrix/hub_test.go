@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/sirupsen/logrus"
 	"github.com/stretchr/testify/require"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -23,7 +22,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 	clusterclient "open-cluster-management.io/api/client/cluster/clientset/versioned"
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
 
@@ -31,6 +29,7 @@ import (
 	"nave/pkg/identity"
 	"nave/pkg/pki"
 	"nave/pkg/token"
+	"nave/test/hubtest"
 )
 
 const (
@@ -85,37 +84,12 @@ func start(t *testing.T) (*rig, context.Context) {
 }
 
 func bringUp() (*rig, error) {
-	dir, err := os.MkdirTemp("", "nave-matrix-")
+	h, err := hubtest.Start(hub.Config{})
 	if err != nil {
 		return nil, err
 	}
-	log := logrus.New()
-	log.SetLevel(logrus.ErrorLevel)
-	h, err := hub.New(hub.Config{DataDir: dir, Listen: []string{"127.0.0.1:0"}, Log: log})
-	if err != nil {
-		return nil, err
-	}
-	running, stop := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- h.Run(running) }()
-	takeDown = func() error {
-		stop()
-		if err := <-ended; err != nil {
-			return err
-		}
-		return os.RemoveAll(dir)
-	}
-	select {
-	case <-h.Ready():
-	case err := <-ended:
-		ended <- err
-		return nil, fmt.Errorf("hub ended: %w", err)
-	}
-	r := &rig{parties: map[who]*party{}}
-	if r.admin, err = clientcmd.BuildConfigFromFlags("", hub.AdminKubeconfig(dir)); err != nil {
-		return nil, err
-	}
-	r.admin.QPS = -1
+	takeDown = h.Stop
+	r := &rig{admin: h.Admin, parties: map[who]*party{}}
 	if r.kube, err = kubernetes.NewForConfig(r.admin); err != nil {
 		return nil, err
 	}

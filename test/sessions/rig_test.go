@@ -37,10 +37,10 @@ import (
 	"nave/pkg/identity"
 	"nave/pkg/lifecycle"
 	"nave/pkg/live"
-	"nave/pkg/log"
 	"nave/pkg/settings"
 	"nave/pkg/spoke/registration"
 	"nave/pkg/uplink"
+	"nave/test/hubtest"
 )
 
 const (
@@ -83,37 +83,17 @@ func TestMain(m *testing.M) {
 const tokenID = "agents"
 
 func startHub() (*testHub, error) {
-	dir, err := os.MkdirTemp("", "nave-sessions-")
-	if err != nil {
-		return nil, err
-	}
-	quiet := logrus.New()
-	quiet.SetLevel(logrus.ErrorLevel)
-	log.Bridge(quiet)
-	h, err := hub.New(hub.Config{
-		DataDir: dir, Listen: []string{"127.0.0.1:0"}, Log: quiet, AgentCertificateLife: certificateLife,
-		Settings: live.New(settings.Hub{Features: settings.Features{feature.ManagedClusterAutoApproval: true}, AutoApprovedUsers: []string{identity.BootstrapUserPrefix + tokenID}}),
+	h, err := hubtest.Start(hub.Config{
+		AgentCertificateLife: certificateLife,
+		Settings:             live.New(settings.Hub{Features: settings.Features{feature.ManagedClusterAutoApproval: true}, AutoApprovedUsers: []string{identity.BootstrapUserPrefix + tokenID}}),
 	})
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() { ended <- h.Run(ctx) }()
-	select {
-	case <-h.Ready():
-	case err := <-ended:
-		cancel()
-		return nil, err
-	}
-	t := &testHub{dataDir: dir, stop: func() error { cancel(); return errors.Join(<-ended, os.RemoveAll(dir)) }}
+	t := &testHub{dataDir: h.DataDir, admin: h.Admin, stop: h.Stop}
 	runningMu.Lock()
 	running = append(running, t)
 	runningMu.Unlock()
-	if t.admin, err = clientcmd.BuildConfigFromFlags("", hub.AdminKubeconfig(dir)); err != nil {
-		return nil, err
-	}
-	t.admin.QPS = -1
 	var errs [2]error
 	t.kube, errs[0] = kubernetes.NewForConfig(t.admin)
 	t.clusters, errs[1] = clusterclient.NewForConfig(t.admin)
