@@ -106,41 +106,45 @@ const keepAnnotation = flowcontrolv1.AutoUpdateAnnotationKey
 
 // ensureFlowControl makes the levels, and corrects those that nobody took over.
 func ensureFlowControl(ctx context.Context, kube kubernetes.Interface) error {
+	configurations, schemas := kube.FlowcontrolV1().PriorityLevelConfigurations(), kube.FlowcontrolV1().FlowSchemas()
 	var errs []error
 	for _, l := range levels() {
-		errs = append(errs, ensureConfiguration(ctx, kube, l.configuration()), ensureSchema(ctx, kube, l.schema()))
+		configuration, schema := l.configuration(), l.schema()
+		errs = append(errs,
+			ensureUnlessTaken(ctx, "priority level", configurations, configuration, func(current *flowcontrolv1.PriorityLevelConfiguration) bool {
+				same := equality.Semantic.DeepDerivative(configuration.Spec, current.Spec)
+				current.Spec = configuration.Spec
+				return !same
+			}),
+			ensureUnlessTaken(ctx, "flow schema", schemas, schema, func(current *flowcontrolv1.FlowSchema) bool {
+				same := equality.Semantic.DeepDerivative(schema.Spec, current.Spec)
+				current.Spec = schema.Spec
+				return !same
+			}),
+		)
 	}
 	return errors.Join(errs...)
 }
 
-func ensureConfiguration(ctx context.Context, kube kubernetes.Interface, wanted *flowcontrolv1.PriorityLevelConfiguration) error {
-	client := kube.FlowcontrolV1().PriorityLevelConfigurations()
-	current, err := client.Get(ctx, wanted.Name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		_, err = client.Create(ctx, wanted, metav1.CreateOptions{})
-	case err == nil && current.Annotations[keepAnnotation] != "false" && !equality.Semantic.DeepDerivative(wanted.Spec, current.Spec):
-		current.Spec = wanted.Spec
-		_, err = client.Update(ctx, current, metav1.UpdateOptions{})
-	}
-	if err != nil {
-		return fmt.Errorf("priority level %s: %w", wanted.Name, err)
-	}
-	return nil
+// client is the part of a typed client that keeping an object takes.
+type client[T any] interface {
+	Get(ctx context.Context, name string, options metav1.GetOptions) (T, error)
+	Create(ctx context.Context, obj T, options metav1.CreateOptions) (T, error)
+	Update(ctx context.Context, obj T, options metav1.UpdateOptions) (T, error)
 }
 
-func ensureSchema(ctx context.Context, kube kubernetes.Interface, wanted *flowcontrolv1.FlowSchema) error {
-	client := kube.FlowcontrolV1().FlowSchemas()
-	current, err := client.Get(ctx, wanted.Name, metav1.GetOptions{})
+// ensureUnlessTaken makes wanted, or corrects what is there unless somebody took it over. correct brings the object in line
+// and tells whether that changed it.
+func ensureUnlessTaken[T metav1.Object](ctx context.Context, kind string, c client[T], wanted T, correct func(current T) bool) error {
+	current, err := c.Get(ctx, wanted.GetName(), metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		_, err = client.Create(ctx, wanted, metav1.CreateOptions{})
-	case err == nil && current.Annotations[keepAnnotation] != "false" && !equality.Semantic.DeepDerivative(wanted.Spec, current.Spec):
-		current.Spec = wanted.Spec
-		_, err = client.Update(ctx, current, metav1.UpdateOptions{})
+		_, err = c.Create(ctx, wanted, metav1.CreateOptions{})
+	case err == nil && current.GetAnnotations()[keepAnnotation] != "false" && correct(current):
+		_, err = c.Update(ctx, current, metav1.UpdateOptions{})
 	}
 	if err != nil {
-		return fmt.Errorf("flow schema %s: %w", wanted.Name, err)
+		return fmt.Errorf("%s %s: %w", kind, wanted.GetName(), err)
 	}
 	return nil
 }
