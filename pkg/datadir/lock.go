@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 )
 
 const (
@@ -33,7 +34,7 @@ func Lock(dir, what string) (release func() error, err error) {
 	if err != nil {
 		return nil, notWritable(dir, err)
 	}
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+	if err := lockSoon(file); err != nil {
 		defer file.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, fmt.Errorf("data directory %s is in use by %s; stop it or choose another one with --data-dir", dir, holder(file))
@@ -44,6 +45,22 @@ func Lock(dir, what string) (release func() error, err error) {
 		return nil, errors.Join(err, file.Close())
 	}
 	return file.Close, nil
+}
+
+const (
+	// lastBreath is how long a process may hold its lock after it was killed: its threads may still be writing to a disk.
+	lastBreath = 2 * time.Second
+	lockTick   = 50 * time.Millisecond
+)
+
+// lockSoon takes the lock, for which it waits a little.
+func lockSoon(file *os.File) error {
+	for until := time.Now().Add(lastBreath); ; time.Sleep(lockTick) {
+		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) || time.Now().After(until) {
+			return err
+		}
+	}
 }
 
 // Held tells whether a process has taken dir.
