@@ -10,6 +10,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"path/filepath"
 	"time"
 
@@ -41,6 +42,7 @@ type Config struct {
 	Hub        registration.Sources // which cluster to be, and ways to a hub; the ways are not needed once joined
 	Kubeconfig string               // of the managed cluster; found by itself if empty
 	Settings   settings.Agent
+	Metrics    string // HOST:PORT at which metrics are served over plain HTTP; nowhere if empty
 	Log        logrus.FieldLogger
 	Clock      clock.WithTicker
 }
@@ -52,6 +54,7 @@ type Agent struct {
 	spoke   *rest.Config
 	kube    *kubernetes.Clientset
 	release func() error
+	metrics net.Listener // nil if nobody is to read metrics
 
 	settings     *live.Value[settings.Agent]
 	state        *live.Value[agentstate.State]
@@ -74,6 +77,9 @@ func New(c Config) (*Agent, error) {
 	}
 	a := &Agent{config: c, dir: dir, release: release, settings: live.New(c.Settings), state: live.New(agentstate.State{Cluster: c.Hub.Cluster})}
 	if err := a.prepare(); err != nil {
+		return nil, errors.Join(err, release())
+	}
+	if a.metrics, err = listenMetrics(c.Metrics); err != nil {
 		return nil, errors.Join(err, release())
 	}
 	return a, nil
@@ -141,7 +147,11 @@ func userAgent() string { return "nave-agent/" + version.Current().Version }
 
 // Run runs until ctx ends or a part fails, and returns when everything has stopped.
 func (a *Agent) Run(ctx context.Context) error {
-	return errors.Join(a.run(ctx), a.release())
+	err := a.run(ctx)
+	if a.metrics != nil {
+		_ = a.metrics.Close() // it is closed already where metrics were served
+	}
+	return errors.Join(err, a.release())
 }
 
 func (a *Agent) run(ctx context.Context) error {

@@ -26,12 +26,16 @@ type loop struct {
 
 // loops are what runs as long as the process, whatever becomes of the agent's identity on a hub.
 func (a *Agent) loops(own *klusterlet.Loop) []loop {
-	return []loop{
+	loops := []loop{
 		{"bootstrap", func(ctx context.Context) error { return a.registration.Watch(ctx, a.config.Hub, a.kube) }},
 		{"state", a.writeState},
 		{"klusterlet", own.Run},
 		{"footprint", func(ctx context.Context) error { return footprint.Trim(ctx, a.config.Log) }},
 	}
+	if a.metrics != nil {
+		loops = append(loops, loop{"metrics", a.serveMetrics})
+	}
+	return loops
 }
 
 // loops are what runs with one identity on one hub. A hub that is away stops none of them: they go on when it is back. They

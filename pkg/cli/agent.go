@@ -63,6 +63,7 @@ func (g *global) agentCommand() *cobra.Command {
 	cmd.Flags().StringArrayVar(&c.Hub.Kubeconfigs, "bootstrap-kubeconfig", nil, "file with a kubeconfig that may join a hub, instead of a token; several are several hubs to choose from")
 	cmd.Flags().StringVar(&c.Hub.Cluster, "cluster-name", hostClusterName(), "name of the cluster on the hub")
 	cmd.Flags().StringVar(&c.Kubeconfig, "kubeconfig", "", "access to the cluster; in-cluster, k3s's and ~/.kube/config are found by themselves")
+	cmd.Flags().StringVar(&c.Metrics, "metrics-listen", "", "HOST:PORT to serve metrics for Prometheus at, over plain HTTP to whoever reaches it: better a loopback address; nowhere if empty")
 	set.add(cmd.Flags(), &c.Settings)
 	cmd.Flags().String("config", "", "YAML file with flags as keys")
 	g.refuseForeign(cmd, hubFlags())

@@ -26,7 +26,7 @@ func agentFlags() map[string]string {
 	foreign := map[string]string{}
 	for _, name := range []string{"server", "token", "token-file", "bootstrap-kubeconfig", "cluster-name", "kubeconfig", "cluster-labels",
 		"cluster-annotations", "external-server-urls", "client-cert-expiration-seconds", "cluster-healthcheck-period", "max-custom-cluster-claims",
-		"reserved-cluster-claim-suffixes", "addon-kubeclient-registration-auth", "addon-token-expiration-seconds", "hub-connection-timeout-seconds"} {
+		"reserved-cluster-claim-suffixes", "addon-kubeclient-registration-auth", "addon-token-expiration-seconds", "hub-connection-timeout-seconds", "metrics-listen"} {
 		foreign[name] = "nave agent"
 	}
 	return foreign

@@ -20,6 +20,7 @@ import (
 	"nave/pkg/lifecycle"
 	"nave/pkg/live"
 	"nave/pkg/log"
+	"nave/pkg/metrics"
 	"nave/pkg/settings"
 	"nave/pkg/store"
 )
@@ -205,6 +206,7 @@ func (s *serving) Start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	metrics.DescribeBuild()
 	return s.server.Start(ctx)
 }
 

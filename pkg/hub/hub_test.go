@@ -96,6 +96,11 @@ func TestRestart(t *testing.T) {
 			}
 			bootstrapToken = list.Items[0].Name
 		}, patience, 50*time.Millisecond)
+		measured, err := client.RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
+		require.NoError(t, err)
+		for _, family := range []string{`workqueue_depth{name="acceptance"}`, `workqueue_retries_total{name="approving"}`, "nave_build_info{", "apiserver_request_total{"} {
+			require.Contains(t, string(measured), family, "queues of the hub's loops are served with what the API server measures")
+		}
 		cancel()
 		require.NoError(t, <-ended)
 	}

@@ -23,7 +23,7 @@ import (
 const module = "nave/"
 
 // anywhere may be imported by every package: they know nothing of what nave does.
-var anywhere = []string{"pkg/log", "pkg/version", "pkg/reconcile", "pkg/identity", "pkg/live", "pkg/settings", "manifests"}
+var anywhere = []string{"pkg/log", "pkg/version", "pkg/reconcile", "pkg/identity", "pkg/live", "pkg/settings", "pkg/metrics", "manifests"}
 
 // allowed says, for a package or all packages below a folder, what else of ours it may import.
 var allowed = map[string][]string{
@@ -49,6 +49,7 @@ var allowed = map[string][]string{
 	"pkg/version":     {},
 	"pkg/live":        {},
 	"pkg/settings":    {},
+	"pkg/metrics":     {},
 	"pkg/agentstate":  {},
 	"pkg/certrequest": {},
 	"pkg/uplink":      {"pkg/agentstate"},
