@@ -23,10 +23,13 @@ import (
 	clusterclient "open-cluster-management.io/api/client/cluster/clientset/versioned"
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
 	clusterv1beta2 "open-cluster-management.io/api/cluster/v1beta2"
+	"open-cluster-management.io/api/feature"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"nave/pkg/api/cluster"
 	"nave/pkg/api/work"
+	"nave/pkg/live"
+	"nave/pkg/settings"
 )
 
 // pluginName is how the plugin shows in metrics and audit annotations.
@@ -39,6 +42,7 @@ type rules struct {
 	clock      clock.PassiveClock
 	log        logrus.FieldLogger
 	limits     *agentLimits
+	settings   *live.Value[settings.Hub]
 	authorizer authorizer.Authorizer
 	kube       kubernetes.Interface
 	loopback   *rest.Config
@@ -59,7 +63,7 @@ var _ admission.InitializationValidator = &rules{}
 
 func (c *Config) registerAdmission(plugins *admission.Plugins) {
 	plugins.Register(pluginName, func(io.Reader) (admission.Interface, error) {
-		return &rules{Handler: admission.NewHandler(admission.Create, admission.Update, admission.Delete), clock: c.Clock, log: c.Log, limits: newAgentLimits(c.Clock)}, nil
+		return &rules{Handler: admission.NewHandler(admission.Create, admission.Update, admission.Delete), clock: c.Clock, log: c.Log, limits: newAgentLimits(c.Clock), settings: c.Settings}, nil
 	})
 }
 
@@ -97,7 +101,9 @@ func (r *rules) ValidateInitialization() error {
 	r.cluster = &cluster.Rules{Authorizer: r.authorizer, Clock: r.clock, Namespace: func(ctx context.Context, name string) (*corev1.Namespace, error) {
 		return r.kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 	}}
-	r.work = &work.Rules{Authorizer: r.authorizer}
+	r.work = &work.Rules{Authorizer: r.authorizer, NilExecutorChecked: func() bool {
+		return r.settings.Get().Features.Enabled(feature.NilExecutorValidating, feature.DefaultHubWorkFeatureGates)
+	}}
 	addons, err := addonclient.NewForConfig(jsonOnly(r.loopback))
 	if err != nil {
 		return fmt.Errorf("client for admission rules: %w", err)

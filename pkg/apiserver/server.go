@@ -45,6 +45,8 @@ import (
 
 	"nave/pkg/api"
 	"nave/pkg/identity"
+	"nave/pkg/live"
+	"nave/pkg/settings"
 )
 
 const (
@@ -80,6 +82,7 @@ type Config struct {
 	SystemNamespaces      []string
 	Clock                 clock.PassiveClock
 	Log                   logrus.FieldLogger
+	Settings              *live.Value[settings.Hub] // feature gates; upstream's defaults if nil
 }
 
 // Server is the API server. It implements lifecycle.Component and lifecycle.Failer.
@@ -101,6 +104,9 @@ type prepared interface {
 
 // New builds the server; nothing is served yet.
 func New(ctx context.Context, c Config) (*Server, error) {
+	if c.Settings == nil {
+		c.Settings = live.New(settings.Hub{})
+	}
 	s := &Server{config: c, failed: make(chan error, 1), done: make(chan struct{})}
 	o, err := c.options()
 	if err != nil {

@@ -201,6 +201,7 @@ func (s *serving) Start(ctx context.Context) error {
 		CABundle:              h.files.bundle.Get,
 		SystemNamespaces:      []string{"kube-node-lease", "open-cluster-management", "open-cluster-management-hub"},
 		Clock:                 h.config.Clock,
+		Settings:              h.config.Settings,
 		Log:                   h.config.Log.WithField(log.FieldComponent, "apiserver"),
 	})
 	if err != nil {

@@ -22,6 +22,8 @@ const DefaultLimitBytes = 500 * 1024
 type Rules struct {
 	Authorizer authorizer.Authorizer
 	LimitBytes int // DefaultLimitBytes if 0
+	// NilExecutorChecked tells whether works without an executor need a permission, too (gate NilExecutorValidating). Nil is no.
+	NilExecutorChecked func() bool
 }
 
 // ValidateWork checks a new or changed work. old is nil on create. A change that leaves the manifests as they are, such as
@@ -82,11 +84,19 @@ func checkNames(object *unstructured.Unstructured, seen map[string]bool) error {
 	return nil
 }
 
+// agentAccount stands for the agent's own rights, with which a work without an executor is applied. It is upstream's name.
+const agentAccount = "klusterlet-work-sa"
+
+// checkExecutor asks whether the user may have works executed as the work wants. All that is known of the user goes into the
+// question, since authorizers decide by any of it.
 func (r *Rules) checkExecutor(ctx context.Context, attributes admission.Attributes, work *workv1.ManifestWork) error {
-	if work.Spec.Executor == nil {
+	account := &workv1.ManifestWorkSubjectServiceAccount{Name: agentAccount}
+	switch {
+	case work.Spec.Executor != nil:
+		account = work.Spec.Executor.Subject.ServiceAccount
+	case r.NilExecutorChecked == nil || !r.NilExecutorChecked():
 		return nil
 	}
-	account := work.Spec.Executor.Subject.ServiceAccount
 	if account == nil {
 		return apierrors.NewBadRequest("executor service account can not be nil")
 	}

@@ -79,3 +79,48 @@ func TestValidateWork(t *testing.T) {
 		})
 	}
 }
+
+// TestExecuteAs is about what the authorizer is asked: when, about whom, and for whom (case ocm-1425).
+func TestExecuteAs(t *testing.T) {
+	by := func(name string) *workv1.ManifestWork {
+		return executedBy(workOf(configMap("a")), &workv1.ManifestWorkSubjectServiceAccount{Namespace: "d", Name: name})
+	}
+	none := workOf(configMap("a"))
+	alice := &user.DefaultInfo{Name: "alice", UID: "u-1", Groups: []string{"tenants", "system:authenticated"}, Extra: map[string][]string{"dept": {"ops", "dev"}, "example.com/site": {"harbor"}}}
+	for _, test := range []struct {
+		name      string
+		work, old *workv1.ManifestWork
+		gate      bool // NilExecutorValidating
+		want      string
+	}{
+		{name: "new", work: by("deployer"), want: "system:serviceaccount:d:deployer"},
+		{name: "another executor", work: by("deployer"), old: by("root"), want: "system:serviceaccount:d:deployer"},
+		{name: "an executor where there was none", work: by("deployer"), old: none, want: "system:serviceaccount:d:deployer"},
+		{name: "the same executor, another manifest", work: executedBy(workOf(configMap("b")), by("deployer").Spec.Executor.Subject.ServiceAccount), old: by("deployer")},
+		{name: "no executor", work: none},
+		{name: "no executor any more", work: none, old: by("deployer")},
+		{name: "no executor, checked", work: none, gate: true, want: "system:serviceaccount::klusterlet-work-sa"},
+		{name: "no executor any more, checked", work: none, old: by("deployer"), gate: true, want: "system:serviceaccount::klusterlet-work-sa"},
+		{name: "no executor as before, checked", work: workOf(configMap("b")), old: none, gate: true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var asked []authorizer.Attributes
+			rules := &Rules{NilExecutorChecked: func() bool { return test.gate }, Authorizer: authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+				asked = append(asked, a)
+				return authorizer.DecisionAllow, "", nil
+			})}
+			a := admission.NewAttributesRecord(test.work, nil, schema.GroupVersion(workv1.GroupVersion).WithKind("ManifestWork"), "c1", "w",
+				schema.GroupVersion(workv1.GroupVersion).WithResource("manifestworks"), "", admission.Update, nil, false, alice)
+			require.NoError(t, rules.ValidateWork(context.Background(), a, test.work, test.old))
+			if test.want == "" {
+				require.Empty(t, asked)
+				return
+			}
+			require.Len(t, asked, 1)
+			require.Equal(t, "execute-as", asked[0].GetVerb())
+			require.Equal(t, "work.open-cluster-management.io/manifestworks c1 "+test.want,
+				fmt.Sprintf("%s/%s %s %s", asked[0].GetAPIGroup(), asked[0].GetResource(), asked[0].GetNamespace(), asked[0].GetName()))
+			require.Equal(t, user.Info(alice), asked[0].GetUser(), "name, uid, groups and all extra values")
+		})
+	}
+}

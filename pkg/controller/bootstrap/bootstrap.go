@@ -36,6 +36,9 @@ const (
 	// clusterInfoRole is what kubeadm calls it.
 	clusterInfoRole = "kubeadm:bootstrap-signer-clusterinfo"
 
+	// executorRole is upstream's, for whoever may let agents apply works with all of their own rights.
+	executorRole = "open-cluster-management:cluster-manager-work-executor-admin:webhook"
+
 	// publicRole is for what everybody may read of the hub besides Kubernetes' own public paths.
 	publicRole = "nave:public"
 )
@@ -74,7 +77,8 @@ func (c Config) Ensure(ctx context.Context) error {
 	return errors.Join(
 		c.ensureNamespaces(ctx),
 		c.ensureAccount(ctx),
-		c.ensureRole(ctx),
+		c.ensureRole(ctx, roleName, rules()),
+		c.ensureRole(ctx, executorRole, executorRules()),
 		c.ensureBinding(ctx, tokenBinding, rbacv1.Subject{APIGroup: rbacv1.GroupName, Kind: rbacv1.GroupKind, Name: identity.BootstrapGroup}),
 		c.ensureBinding(ctx, accountBinding, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: accountNamespace, Name: accountName}),
 		c.ensureClusterInfo(ctx, c.CABundle.Get()),
@@ -114,10 +118,18 @@ func rules() []rbacv1.PolicyRule {
 	}
 }
 
-func (c Config) ensureRole(ctx context.Context) error {
+// executorRules let a user have works without an executor applied while the gate NilExecutorValidating is on (spec 3.1).
+func executorRules() []rbacv1.PolicyRule {
+	return []rbacv1.PolicyRule{{
+		APIGroups: []string{"work.open-cluster-management.io"}, Resources: []string{"manifestworks"}, Verbs: []string{"execute-as"},
+		ResourceNames: []string{"system:serviceaccount::klusterlet-work-sa"},
+	}}
+}
+
+func (c Config) ensureRole(ctx context.Context, name string, rules []rbacv1.PolicyRule) error {
 	roles := c.Kube.RbacV1().ClusterRoles()
-	wanted := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: roleName}, Rules: rules()}
-	current, err := roles.Get(ctx, roleName, metav1.GetOptions{})
+	wanted := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}
+	current, err := roles.Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
 		_, err = roles.Create(ctx, wanted, metav1.CreateOptions{})
@@ -126,7 +138,7 @@ func (c Config) ensureRole(ctx context.Context) error {
 		_, err = roles.Update(ctx, current, metav1.UpdateOptions{})
 	}
 	if err != nil {
-		return fmt.Errorf("cluster role %s: %w", roleName, err)
+		return fmt.Errorf("cluster role %s: %w", name, err)
 	}
 	return nil
 }
