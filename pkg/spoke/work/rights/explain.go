@@ -39,6 +39,9 @@ func Explain(err error, verbs []string, gvr schema.GroupVersionResource) error {
 		return err
 	}
 	verb, resource, group := found[1], found[2], found[3]
+	if strings.HasPrefix(verb, "impersonate") { // newer API servers name what was to be done in an executor's name
+		verb, resource, group = "impersonate", "serviceaccounts", ""
+	}
 	needed := []string{verb}
 	if resource == gvr.Resource && group == gvr.Group {
 		needed = append(slices.Clone(verbs), verb)

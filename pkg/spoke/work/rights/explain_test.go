@@ -34,6 +34,8 @@ func TestExplain(t *testing.T) {
 				" && kubectl label clusterrole nave-agent-subjectaccessreviews.authorization.k8s.io open-cluster-management.io/aggregate-to-work=true"},
 		{"a subresource", forbidden(maps, `User "u" cannot update resource "deployments/scale" in API group "apps" in the namespace "d"`), maps,
 			"; to let the agent do it, run on the managed cluster: kubectl create clusterrole nave-agent-deployments.apps-scale --verb=update --resource=deployments.apps/scale && kubectl label clusterrole nave-agent-deployments.apps-scale open-cluster-management.io/aggregate-to-work=true"},
+		{"to speak for an executor", forbidden(roles, `User "u" cannot impersonate-on:serviceaccount:create resource "roles" in API group "rbac.authorization.k8s.io" in the namespace "d"`), roles,
+			"; to let the agent do it, run on the managed cluster: kubectl create clusterrole nave-agent-serviceaccounts --verb=impersonate --resource=serviceaccounts && kubectl label clusterrole nave-agent-serviceaccounts open-cluster-management.io/aggregate-to-work=true"},
 		{"wrapped", fmt.Errorf("apply: %w", forbidden(maps, `User "u" cannot get resource "configmaps" in API group "" in the namespace "d"`)), maps,
 			"; to let the agent do it, run on the managed cluster: kubectl create clusterrole nave-agent-configmaps --verb=get,create,patch --resource=configmaps && kubectl label clusterrole nave-agent-configmaps open-cluster-management.io/aggregate-to-work=true"},
 		{"a role that grants more than the agent has", forbidden(roles, "user \"u\" (groups=[\"g\"]) is attempting to grant RBAC permissions not currently held:\n{APIGroups:[\"\"], Resources:[\"secrets\"], Verbs:[\"get\"]}"), roles,
