@@ -60,33 +60,52 @@ func measureHub(ctx context.Context, o options) ([]row, error) {
 
 // startHub runs a hub until it is ready, and then for as long as idle says; it returns the time to ready and its memory.
 func startHub(ctx context.Context, nave, dir string, idle time.Duration) (time.Duration, memory, error) {
+	hub, took, err := runHub(ctx, nave, dir)
+	if err != nil {
+		return 0, memory{}, err
+	}
+	defer hub.stop()
+	if err := pause(ctx, idle); err != nil {
+		return 0, memory{}, err
+	}
+	m, err := memoryOf(hub.cmd.Process.Pid)
+	return took, m, err
+}
+
+// hubProcess is a hub without a lab.
+type hubProcess struct {
+	cmd *exec.Cmd
+	log *os.File
+}
+
+// runHub starts a hub and returns once it is ready, with the time that it took.
+func runHub(ctx context.Context, nave, dir string) (*hubProcess, time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	log, err := os.Create(filepath.Join(dir, "hub.log"))
 	if err != nil {
-		return 0, memory{}, err
+		return nil, 0, err
 	}
-	defer log.Close()
-	cmd := exec.Command(nave, "hub", "--data-dir", dir, "--listen", "127.0.0.1:0")
-	cmd.Stdout, cmd.Stderr = log, log
+	hub := &hubProcess{exec.Command(nave, "hub", "--data-dir", dir, "--listen", "127.0.0.1:0"), log}
+	hub.cmd.Stdout, hub.cmd.Stderr = log, log
 	begun := time.Now()
-	if err := cmd.Start(); err != nil {
-		return 0, memory{}, fmt.Errorf("start %s: %w", nave, err)
+	if err := hub.cmd.Start(); err != nil {
+		return nil, 0, errors.Join(fmt.Errorf("start %s: %w", nave, err), log.Close())
 	}
-	defer func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		_ = cmd.Wait()
-	}()
-	if err := untilReady(ctx, filepath.Join(dir, "hub", "admin.kubeconfig"), begun); err != nil {
-		return 0, memory{}, err
+	if err := untilReady(ctx, adminKubeconfig(dir), begun); err != nil {
+		hub.stop()
+		return nil, 0, err
 	}
-	took := time.Since(begun)
-	if err := pause(ctx, idle); err != nil {
-		return 0, memory{}, err
-	}
-	m, err := memoryOf(cmd.Process.Pid)
-	return took, m, err
+	return hub, time.Since(begun), nil
 }
+
+func (h *hubProcess) stop() {
+	_ = h.cmd.Process.Signal(syscall.SIGTERM)
+	_ = h.cmd.Wait()
+	_ = h.log.Close()
+}
+
+func adminKubeconfig(dir string) string { return filepath.Join(dir, "hub", "admin.kubeconfig") }
 
 // untilReady asks the hub whether it is ready, with the kubeconfig that it wrote after begun.
 func untilReady(ctx context.Context, kubeconfig string, begun time.Time) error {
