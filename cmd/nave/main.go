@@ -19,7 +19,7 @@ func run() int {
 	defer stop()
 	// A second signal ends the process at once, whatever the first one is still waiting for.
 	context.AfterFunc(ctx, stop)
-	streams := cli.Streams{Out: os.Stdout, Err: os.Stderr, Lookup: os.LookupEnv}
+	streams := cli.Streams{Out: os.Stdout, Err: os.Stderr, Stdin: os.Stdin, Lookup: os.LookupEnv}
 	if term.IsTerminal(int(os.Stdin.Fd())) {
 		streams.In = os.Stdin
 	}

@@ -123,7 +123,7 @@ func (a *Agent) prepare() error {
 }
 
 func (a *Agent) reach() error {
-	spoke, err := spokeConfig(a.config.Kubeconfig)
+	spoke, err := SpokeConfig(a.config.Kubeconfig)
 	if err != nil {
 		return err
 	}

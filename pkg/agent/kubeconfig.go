@@ -23,8 +23,8 @@ type source struct {
 // errAbsent says that a source is not there, as opposed to broken.
 var errAbsent = errors.New("is not there")
 
-// spokeConfig finds access to the managed cluster: the given file, or else the pod's own, k3s's, or that of kubectl.
-func spokeConfig(kubeconfig string) (*rest.Config, error) {
+// SpokeConfig finds access to the managed cluster: the given file, or else the pod's own, k3s's, or that of kubectl.
+func SpokeConfig(kubeconfig string) (*rest.Config, error) {
 	if kubeconfig != "" {
 		return fromFile(kubeconfig)
 	}

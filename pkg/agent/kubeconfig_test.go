@@ -50,6 +50,6 @@ func TestFromFile(t *testing.T) {
 			require.ErrorContains(t, err, file)
 		})
 	}
-	_, err := spokeConfig(filepath.Join(dir, "absent"))
+	_, err := SpokeConfig(filepath.Join(dir, "absent"))
 	require.ErrorContains(t, err, "is not there")
 }

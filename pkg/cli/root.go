@@ -27,6 +27,7 @@ const (
 type Streams struct {
 	Out, Err io.Writer
 	In       io.Reader // of a person at a terminal; nil if there is none
+	Stdin    io.Reader // the same, or what a file or another program sends, for commands that are told to read that
 	Lookup   func(variable string) (string, bool)
 }
 
@@ -41,7 +42,9 @@ func Run(ctx context.Context, arguments []string, streams Streams) int {
 	if err == nil {
 		return exitOK
 	}
-	fmt.Fprintf(streams.Err, "nave: %v\n", err)
+	if !silent(err) {
+		fmt.Fprintf(streams.Err, "nave: %v\n", err)
+	}
 	return exitCode(err)
 }
 
@@ -87,7 +90,7 @@ func newRoot(streams Streams) *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w; see %s --help", misspelt(cmd, err), cmd.CommandPath())}
 	})
-	root.AddCommand(g.hubCommand(), g.agentCommand(), g.labCommand(), g.kubectlCommand(), g.tokenCommand(), g.certificateCommand(), g.clusterCommand(), g.versionCommand())
+	root.AddCommand(g.hubCommand(), g.agentCommand(), g.labCommand(), g.kubectlCommand(), g.tokenCommand(), g.certificateCommand(), g.clusterCommand(), g.workCommand(), g.versionCommand())
 	root.AddCommand(g.labChildren()...)
 	return root
 }

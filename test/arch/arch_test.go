@@ -28,7 +28,8 @@ var anywhere = []string{"pkg/log", "pkg/version", "pkg/reconcile", "pkg/identity
 // allowed says, for a package or all packages below a folder, what else of ours it may import.
 var allowed = map[string][]string{
 	"cmd":             {"pkg/cli"},
-	"pkg/cli":         {"pkg/config", "pkg/pki", "pkg/hub", "pkg/agent", "pkg/agentstate", "pkg/lab", "pkg/token"},
+	"pkg/cli":         {"pkg/config", "pkg/pki", "pkg/hub", "pkg/agent", "pkg/agentstate", "pkg/lab", "pkg/token", "pkg/workload"},
+	"pkg/workload":    {},
 	"pkg/config":      {},
 	"pkg/hub":         {"pkg/lifecycle", "pkg/store", "pkg/apiserver", "pkg/controller", "pkg/datadir", "pkg/pki", "pkg/footprint"},
 	"pkg/agent":       {"pkg/lifecycle", "pkg/operator", "pkg/spoke", "pkg/agentstate", "pkg/uplink", "pkg/datadir", "pkg/footprint"},
