@@ -1,6 +1,7 @@
 package executor
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -79,8 +80,20 @@ func (a *answers) age(given answer) time.Duration {
 	return age
 }
 
-// forget drops all answers after a change.
-func (a *answers) forget() {
+// forget drops the answers about some accounts, after a change. Even one that concerns none of those that were asked about may
+// concern the next, about whom an API server may still answer as if it had not happened.
+func (a *answers) forget(affected []account) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.changed = a.clock.Now()
+	if len(affected) > 0 {
+		a.known.RemoveAll(func(q any) bool { return slices.Contains(affected, q.(question).account) })
+		a.epoch++
+	}
+}
+
+// forgetAll drops all answers after changes that nobody saw.
+func (a *answers) forgetAll() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.known, a.changed = cache.NewLRUExpireCacheWithClock(maxAnswers, a.clock), a.clock.Now()

@@ -32,7 +32,7 @@ func TestAnswersAge(t *testing.T) {
 				a.watching(kind, i > 0 || test.watched)
 			}
 			if test.changed {
-				a.forget()
+				a.forget(nil)
 			}
 			_, epoch := a.get(question{})
 			a.put(question{}, test.given, epoch)
@@ -53,14 +53,15 @@ func TestAnswersAreForgotten(t *testing.T) {
 		stands bool
 	}{
 		{"nothing", func(*answers) {}, true},
-		{"a change", (*answers).forget, false},
+		{"a change", func(a *answers) { a.forget([]account{{"d", "other"}, {"d", "errand"}}) }, false},
+		{"changes that nobody saw", (*answers).forgetAll, false},
 		{"a watch that ends", func(a *answers) { a.watching("roles", false) }, false},
 		{"a watch that still runs", func(a *answers) { a.watching("roles", true) }, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			a := newAnswers(clocktesting.NewFakePassiveClock(time.Now()), 1)
 			a.watching("roles", true)
-			before, during := question{verb: "get"}, question{verb: "patch"}
+			before, during := question{account: account{"d", "errand"}, verb: "get"}, question{account: account{"d", "errand"}, verb: "patch"}
 			_, epoch := a.get(before)
 			a.put(before, answer{allowed: true}, epoch)
 			_, epoch = a.get(during)

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes/scheme"
 	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
+	rbacclient "k8s.io/client-go/kubernetes/typed/rbac/v1"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/clock"
@@ -35,9 +36,12 @@ type Checker struct {
 	log     logrus.FieldLogger
 	reviews authorizationclient.SubjectAccessReviewInterface
 	plain   rest.Interface // for requests in an executor's name; one client for all, so that none leaves connections behind
-	watched metadata.Interface
+	rbac    rbacclient.RbacV1Interface
+	roles   metadata.Interface
 	clock   clock.WithTicker
-	answers *answers
+
+	answers  *answers
+	bindings *bindings
 
 	asked   chan struct{} // closed at the first question
 	askOnce sync.Once
@@ -50,17 +54,18 @@ func New(c Config) (*Checker, error) {
 		c.Clock = clock.RealClock{}
 	}
 	reviews, err1 := authorizationclient.NewForConfig(c.Spoke)
-	watched, err2 := metadata.NewForConfig(c.Spoke)
+	roles, err2 := metadata.NewForConfig(c.Spoke)
+	rbac, err3 := rbacclient.NewForConfig(c.Spoke)
 	config := rest.CopyConfig(c.Spoke)
 	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
 	config.GroupVersion = &schema.GroupVersion{}
-	plain, err3 := rest.UnversionedRESTClientFor(config)
-	if err := errors.Join(err1, err2, err3); err != nil {
+	plain, err4 := rest.UnversionedRESTClientFor(config)
+	if err := errors.Join(err1, err2, err3, err4); err != nil {
 		return nil, fmt.Errorf("clients of the managed cluster for executors: %w", err)
 	}
 	return &Checker{
-		log: c.Log, reviews: reviews.SubjectAccessReviews(), plain: plain, watched: watched, clock: c.Clock,
-		answers: newAnswers(c.Clock, len(deciding)), asked: make(chan struct{}), changes: make(chan struct{}, 1),
+		log: c.Log, reviews: reviews.SubjectAccessReviews(), plain: plain, rbac: rbac, roles: roles, clock: c.Clock,
+		answers: newAnswers(c.Clock, len(deciding)), bindings: newBindings(), asked: make(chan struct{}), changes: make(chan struct{}, 1),
 	}, nil
 }
 
@@ -79,6 +84,9 @@ func (c *Checker) Check(ctx context.Context, executor *workv1.ManifestWorkExecut
 	who, err := accountOf(executor)
 	if err != nil {
 		return &Denied{GVR: r.GVR, Namespace: r.Namespace, Name: r.Name, Reason: err.Error()}
+	}
+	if c.bindings.ask(who) {
+		c.answers.forgetAll()
 	}
 	if err := c.checkVerbs(ctx, who, r); err != nil {
 		return err

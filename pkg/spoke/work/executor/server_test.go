@@ -55,8 +55,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// place is a namespace for one test, with a service account that executes.
-type place struct {
+// site is a namespace for one test, with a service account that executes.
+type site struct {
 	t    *testing.T
 	ctx  context.Context
 	name string
@@ -64,42 +64,36 @@ type place struct {
 	cfg  *rest.Config
 }
 
-func newPlace(t *testing.T, name string) *place {
+func newSite(t *testing.T, name string) *site {
 	t.Helper()
 	h, err := shared()
 	require.NoError(t, err)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	t.Cleanup(cancel)
-	p := &place{t: t, ctx: ctx, name: name, kube: kubernetes.NewForConfigOrDie(h.Admin), cfg: h.Admin}
+	p := &site{t: t, ctx: ctx, name: name, kube: kubernetes.NewForConfigOrDie(h.Admin), cfg: h.Admin}
 	_, err = p.kube.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	return p
 }
 
-func (p *place) executor() *workv1.ManifestWorkExecutor {
+func (p *site) executor() *workv1.ManifestWorkExecutor {
 	return &workv1.ManifestWorkExecutor{Subject: workv1.ManifestWorkExecutorSubject{
 		Type: workv1.ExecutorSubjectTypeServiceAccount, ServiceAccount: &workv1.ManifestWorkSubjectServiceAccount{Namespace: p.name, Name: "errand"},
 	}}
 }
 
 // grant lets the executor do something in the namespace, and returns what takes it back.
-func (p *place) grant(name string, rules ...rbacv1.PolicyRule) (revoke func()) {
+func (p *site) grant(name string, rules ...rbacv1.PolicyRule) (revoke func()) {
 	p.t.Helper()
-	_, err := p.kube.RbacV1().Roles(p.name).Create(p.ctx, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}, metav1.CreateOptions{})
-	require.NoError(p.t, err)
-	_, err = p.kube.RbacV1().RoleBindings(p.name).Create(p.ctx, &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: name},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: name},
-		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: p.name, Name: "errand"}},
-	}, metav1.CreateOptions{})
-	require.NoError(p.t, err)
+	p.makeRole(name, rules...)
+	p.makeBindingTo(name, name, "errand")
 	return func() {
 		require.NoError(p.t, p.kube.RbacV1().RoleBindings(p.name).Delete(p.ctx, name, metav1.DeleteOptions{}))
 	}
 }
 
 // settled waits until the API server knows of the last grant: authorizers read from caches of their own.
-func (p *place) settled(c *Checker, q question, allowed bool) {
+func (p *site) settled(c *Checker, q question, allowed bool) {
 	p.t.Helper()
 	require.Eventually(p.t, func() bool {
 		a, err := c.review(p.ctx, q)
@@ -107,7 +101,7 @@ func (p *place) settled(c *Checker, q question, allowed bool) {
 	}, patience, tick)
 }
 
-func (p *place) checker() *Checker {
+func (p *site) checker() *Checker {
 	c, err := New(Config{Log: quiet(), Spoke: p.cfg})
 	require.NoError(p.t, err)
 	return c
@@ -130,7 +124,7 @@ var (
 	configMaps = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 )
 
-func (p *place) configMap(name string, verbs []string) Request {
+func (p *site) configMap(name string, verbs []string) Request {
 	return Request{GVR: configMaps, Namespace: p.name, Name: name, Verbs: verbs, Object: object(p.t, &corev1.ConfigMap{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}, ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: p.name},
 	})}
@@ -144,7 +138,7 @@ func object(t *testing.T, typed any) *unstructured.Unstructured {
 }
 
 func TestVerbs(t *testing.T) {
-	p := newPlace(t, "verbs")
+	p := newSite(t, "verbs")
 	p.grant("all", rule(owning, "", "configmaps", "one", "two"))
 	p.grant("apply", rule(applying, "", "configmaps", "kept"))
 	p.grant("look", rule([]string{"get"}, "", "configmaps", "seen"))
@@ -183,7 +177,7 @@ func TestVerbs(t *testing.T) {
 
 // TestEscalation has an executor that may write roles and bindings, and read ConfigMaps.
 func TestEscalation(t *testing.T) {
-	p := newPlace(t, "escalation")
+	p := newSite(t, "escalation")
 	within, beyond := rule([]string{"get"}, "", "configmaps"), rule([]string{"get"}, "", "secrets")
 	p.makeRole("within", within)
 	p.makeRole("beyond", beyond)
@@ -262,19 +256,25 @@ func rolesOf(resource string) schema.GroupVersionResource {
 	return rbacv1.SchemeGroupVersion.WithResource(resource)
 }
 
-func (p *place) makeRole(name string, rules ...rbacv1.PolicyRule) {
+func (p *site) makeRole(name string, rules ...rbacv1.PolicyRule) {
 	_, err := p.kube.RbacV1().Roles(p.name).Create(p.ctx, &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}, metav1.CreateOptions{})
 	require.NoError(p.t, err)
 }
 
-func (p *place) makeBinding(name, role string) {
-	_, err := p.kube.RbacV1().RoleBindings(p.name).Create(p.ctx, &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name},
-		RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role}}, metav1.CreateOptions{})
+func (p *site) makeBinding(name, role string) { p.makeBindingTo(name, role) }
+
+func (p *site) makeBindingTo(name, role string, accounts ...string) {
+	p.t.Helper()
+	binding := &rbacv1.RoleBinding{ObjectMeta: metav1.ObjectMeta{Name: name}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role}}
+	for _, name := range accounts {
+		binding.Subjects = append(binding.Subjects, rbacv1.Subject{Kind: rbacv1.ServiceAccountKind, Namespace: p.name, Name: name})
+	}
+	_, err := p.kube.RbacV1().RoleBindings(p.name).Create(p.ctx, binding, metav1.CreateOptions{})
 	require.NoError(p.t, err)
 }
 
 // clusterGrant lets the executor do something anywhere.
-func (p *place) clusterGrant(name string, rules ...rbacv1.PolicyRule) (revoke func()) {
+func (p *site) clusterGrant(name string, rules ...rbacv1.PolicyRule) (revoke func()) {
 	p.t.Helper()
 	_, err := p.kube.RbacV1().ClusterRoles().Create(p.ctx, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}, Rules: rules}, metav1.CreateOptions{})
 	require.NoError(p.t, err)
@@ -290,13 +290,13 @@ func (p *place) clusterGrant(name string, rules ...rbacv1.PolicyRule) (revoke fu
 	}
 }
 
-func (p *place) role(name string, rules ...rbacv1.PolicyRule) Request {
+func (p *site) role(name string, rules ...rbacv1.PolicyRule) Request {
 	return Request{GVR: rolesOf("roles"), Namespace: p.name, Name: name, Verbs: owning, Object: object(p.t, &rbacv1.Role{
 		TypeMeta: metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "Role"}, ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: p.name}, Rules: rules,
 	})}
 }
 
-func (p *place) binding(name, role string) Request {
+func (p *site) binding(name, role string) Request {
 	return Request{GVR: rolesOf("rolebindings"), Namespace: p.name, Name: name, Verbs: owning, Object: object(p.t, &rbacv1.RoleBinding{
 		TypeMeta: metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "RoleBinding"}, ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: p.name},
 		RoleRef:  rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role},
@@ -304,37 +304,95 @@ func (p *place) binding(name, role string) Request {
 	})}
 }
 
-func (p *place) clusterRole(name string, aggregation *rbacv1.AggregationRule, rules ...rbacv1.PolicyRule) Request {
+func (p *site) clusterRole(name string, aggregation *rbacv1.AggregationRule, rules ...rbacv1.PolicyRule) Request {
 	return Request{GVR: rolesOf("clusterroles"), Name: name, Verbs: owning, Object: object(p.t, &rbacv1.ClusterRole{
 		TypeMeta: metav1.TypeMeta{APIVersion: "rbac.authorization.k8s.io/v1", Kind: "ClusterRole"}, ObjectMeta: metav1.ObjectMeta{Name: name},
 		Rules: rules, AggregationRule: aggregation,
 	})}
 }
 
-// TestRightsThatChange are heard of at once, both ways.
+// TestRightsThatChange are heard of at once, both ways, by whatever object they change. What does not concern the executor
+// leaves its answers alone.
 func TestRightsThatChange(t *testing.T) {
-	p := newPlace(t, "changing")
+	p := newSite(t, "changing")
 	c := p.checker()
-	var notices atomic.Int32
-	running, end := context.WithCancel(p.ctx)
-	ended := make(chan error, 1)
-	go func() { ended <- c.Run(running, func() { notices.Add(1) }) }()
-	t.Cleanup(func() {
-		end()
-		require.NoError(t, <-ended)
-	})
-	request := p.configMap("one", owning)
-	check := func() error { return c.Check(p.ctx, p.executor(), request) }
+	notices := p.run(c)
+	check := func() error { return c.Check(p.ctx, p.executor(), p.configMap("one", owning)) }
 	var denied *Denied
 	require.ErrorAs(t, check(), &denied)
 	require.Eventually(t, c.answers.listening, patience, tick)
-
 	told := notices.Load()
-	revoke := p.grant("all", rule(owning, "", "configmaps"))
-	require.Eventually(t, func() bool { return notices.Load() > told && check() == nil }, patience, tick)
-	told = notices.Load()
-	revoke()
-	require.Eventually(t, func() bool { return notices.Load() > told && errors.As(check(), &denied) }, patience, tick)
+	becomes := func(t *testing.T, allowed bool) {
+		t.Helper()
+		require.Eventually(t, func() bool {
+			err := check()
+			return notices.Load() > told && (err == nil) == allowed && (allowed || errors.As(err, &denied))
+		}, patience, tick)
+		told = notices.Load()
+	}
+	all := rule(owning, "", "configmaps")
+	var revoke func()
+	for _, step := range []struct {
+		name    string
+		change  func()
+		allowed bool
+	}{
+		{"a binding comes", func() { revoke = p.grant("all", all) }, true},
+		{"its role says less", func() { p.changeRole("all", rule([]string{"get"}, "", "configmaps")) }, false},
+		{"and as much as before", func() { p.changeRole("all", all) }, true},
+		{"the binding goes", func() { revoke() }, false},
+		{"a binding of the cluster comes", func() { revoke = p.clusterGrant("changing", all) }, true},
+		{"and goes", func() { revoke() }, false},
+	} {
+		t.Run(step.name, func(t *testing.T) {
+			step.change()
+			becomes(t, step.allowed)
+		})
+	}
+
+	t.Run("others' rights are no news", func(t *testing.T) {
+		t.Cleanup(p.clusterGrant("changing", all))
+		becomes(t, true)
+		c.answers.mu.Lock()
+		epoch := c.answers.epoch
+		c.answers.mu.Unlock()
+		p.makeRole("others", all)
+		p.makeBinding("others", "others")
+		p.changeRole("others", rule([]string{"get"}, "", "configmaps"))
+		p.makeBindingTo("last", "others", "another") // once this one is known, so are the others
+		require.Eventually(t, func() bool {
+			c.bindings.mu.Lock()
+			defer c.bindings.mu.Unlock()
+			return len(c.bindings.bound[place{"changing", "last"}].subjects) == 1
+		}, patience, tick)
+		c.answers.mu.Lock()
+		defer c.answers.mu.Unlock()
+		require.Equal(t, epoch, c.answers.epoch)
+		require.Equal(t, told, notices.Load())
+	})
+}
+
+// run lets a checker watch until the test ends, and counts what it tells.
+func (p *site) run(c *Checker) *atomic.Int32 {
+	p.t.Helper()
+	notices := &atomic.Int32{}
+	running, end := context.WithCancel(p.ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(running, func() { notices.Add(1) }) }()
+	p.t.Cleanup(func() {
+		end()
+		require.NoError(p.t, <-ended)
+	})
+	return notices
+}
+
+func (p *site) changeRole(name string, rules ...rbacv1.PolicyRule) {
+	p.t.Helper()
+	role, err := p.kube.RbacV1().Roles(p.name).Get(p.ctx, name, metav1.GetOptions{})
+	require.NoError(p.t, err)
+	role.Rules = rules
+	_, err = p.kube.RbacV1().Roles(p.name).Update(p.ctx, role, metav1.UpdateOptions{})
+	require.NoError(p.t, err)
 }
 
 func (a *answers) listening() bool {
@@ -345,21 +403,14 @@ func (a *answers) listening() bool {
 
 // TestAgentWithFewRights may review and nothing else: it cannot watch, and cannot speak in an executor's name.
 func TestAgentWithFewRights(t *testing.T) {
-	p := newPlace(t, "few")
+	p := newSite(t, "few")
 	t.Cleanup(p.clusterGrant("few", rule([]string{"create"}, "authorization.k8s.io", "subjectaccessreviews")))
 	p.grant("writer", rule(owning, rbacv1.GroupName, "roles"))
 	p.settled(p.checker(), question{account: account{p.name, "errand"}, verb: "get", gvr: rolesOf("roles"), namespace: p.name}, true)
 	p.settled(p.checker(), question{account: account{p.name, "errand"}, verb: "create", gvr: schema.GroupVersionResource{Group: "authorization.k8s.io", Version: "v1", Resource: "subjectaccessreviews"}}, true)
 	c, err := New(Config{Log: quiet(), Spoke: p.token("errand")})
 	require.NoError(t, err)
-	running, end := context.WithCancel(p.ctx)
-	ended := make(chan error, 1)
-	go func() { ended <- c.Run(running, func() {}) }()
-	t.Cleanup(func() {
-		end()
-		require.NoError(t, <-ended)
-	})
-
+	p.run(c)
 	require.NoError(t, c.Check(p.ctx, p.executor(), Request{GVR: rolesOf("roles"), Namespace: p.name, Name: "x", Verbs: []string{"get"}}))
 	require.Eventually(t, func() bool {
 		c.answers.mu.Lock()
@@ -375,7 +426,7 @@ func TestAgentWithFewRights(t *testing.T) {
 }
 
 // token is the access of a service account.
-func (p *place) token(name string) *rest.Config {
+func (p *site) token(name string) *rest.Config {
 	p.t.Helper()
 	_, err := p.kube.CoreV1().ServiceAccounts(p.name).Create(p.ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{})
 	require.NoError(p.t, err)

@@ -22,7 +22,7 @@ const (
 
 	// The first noticeBurst changes are told at once, further ones every noticeEvery. Some clusters write RBAC objects without
 	// end, and each notice makes the works with executors ask again.
-	noticeBurst = 6
+	noticeBurst = 20
 	noticeEvery = 10 * time.Second
 )
 
@@ -66,27 +66,48 @@ func (c *Checker) tell(ctx context.Context, changed func()) {
 	}
 }
 
-// watch follows one kind. It keeps nothing of the objects: that there was a change is all there is to know.
+// watch follows one kind. Nothing of the objects is kept but who is bound to what.
 func (c *Checker) watch(ctx context.Context, kind string) {
-	client := c.watched.Resource(rbacv1.SchemeGroupVersion.WithResource(kind))
+	source, expected := c.source(kind)
 	listed := false
-	source := &cache.ListWatch{
+	followed := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			list, err := client.List(ctx, o)
+			list, err := source.list(ctx, o)
 			c.watches(ctx, kind, err, false)
 			return list, err
 		},
 		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			w, err := client.Watch(ctx, o)
+			w, err := source.watch(ctx, o)
 			c.watches(ctx, kind, err, listed)
 			return w, err
 		},
 	}
-	store := &notice{changed: c.changed, listed: func() {
+	store := &follower{changed: c.seen, listed: func(all []any) {
+		c.listed(kind, all)
 		listed = true
 		c.watches(ctx, kind, nil, true)
 	}}
-	cache.NewReflectorWithOptions(source, &metav1.PartialObjectMetadata{}, store, cache.ReflectorOptions{Name: "executor " + kind}).RunWithContext(ctx)
+	cache.NewReflectorWithOptions(followed, expected, store, cache.ReflectorOptions{Name: "executor " + kind}).RunWithContext(ctx)
+}
+
+// source is where objects of a kind come from, and an example of one.
+type source struct {
+	list  func(context.Context, metav1.ListOptions) (runtime.Object, error)
+	watch func(context.Context, metav1.ListOptions) (watch.Interface, error)
+}
+
+// source has bindings whole, since it matters to whom they are; of roles, that they changed is all there is to know.
+func (c *Checker) source(kind string) (source, runtime.Object) {
+	switch kind {
+	case "rolebindings":
+		client := c.rbac.RoleBindings(metav1.NamespaceAll)
+		return source{func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return client.List(ctx, o) }, client.Watch}, &rbacv1.RoleBinding{}
+	case "clusterrolebindings":
+		client := c.rbac.ClusterRoleBindings()
+		return source{func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return client.List(ctx, o) }, client.Watch}, &rbacv1.ClusterRoleBinding{}
+	}
+	client := c.roles.Resource(rbacv1.SchemeGroupVersion.WithResource(kind))
+	return source{func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) { return client.List(ctx, o) }, client.Watch}, &metav1.PartialObjectMetadata{}
 }
 
 // watches notes what came of a request for a watch. running says that it goes on where a list, or an earlier one, ended.
@@ -106,37 +127,67 @@ func (c *Checker) watches(ctx context.Context, kind string, err error, running b
 	}
 }
 
-// changed drops what was answered.
-func (c *Checker) changed() {
-	c.answers.forget()
+// seen is called with every object that has changed, or has gone.
+func (c *Checker) seen(obj any, gone bool) {
+	if role, ok := obj.(*metav1.PartialObjectMetadata); ok {
+		c.forget(c.bindings.having(place{role.Namespace, role.Name}))
+		return
+	}
+	at, now := bindingOf(obj)
+	if gone {
+		now = bound{}
+	}
+	c.forget(c.bindings.set(at, now))
+}
+
+// listed is called with all objects of a kind. Nobody knows what happened before, so everybody may be affected.
+func (c *Checker) listed(kind string, all []any) {
+	if kind == "rolebindings" || kind == "clusterrolebindings" {
+		listed := map[place]bound{}
+		for _, obj := range all {
+			at, b := bindingOf(obj)
+			listed[at] = b
+		}
+		c.bindings.replace(kind == "rolebindings", listed)
+	}
+	c.answers.forgetAll()
+	c.notice()
+}
+
+// forget drops what was answered about some accounts.
+func (c *Checker) forget(affected []account) {
+	c.answers.forget(affected)
+	if len(affected) > 0 {
+		c.notice()
+	}
+}
+
+func (c *Checker) notice() {
 	select {
 	case c.changes <- struct{}{}:
 	default: // the one that waits will be told later than this
 	}
 }
 
-// notice is a store that keeps nothing.
-type notice struct {
-	changed, listed func()
+// follower hands objects on as they come, and keeps none.
+type follower struct {
+	changed func(obj any, gone bool)
+	listed  func(all []any)
 }
 
-var _ cache.ReflectorStore = &notice{}
+var _ cache.ReflectorStore = &follower{}
 
 // Add implements cache.ReflectorStore.
-func (n *notice) Add(any) error { n.changed(); return nil }
+func (f *follower) Add(obj any) error { f.changed(obj, false); return nil }
 
 // Update implements cache.ReflectorStore.
-func (n *notice) Update(any) error { n.changed(); return nil }
+func (f *follower) Update(obj any) error { f.changed(obj, false); return nil }
 
 // Delete implements cache.ReflectorStore.
-func (n *notice) Delete(any) error { n.changed(); return nil }
+func (f *follower) Delete(obj any) error { f.changed(obj, true); return nil }
 
-// Replace implements cache.ReflectorStore. After a list, nobody knows what happened before it.
-func (n *notice) Replace([]any, string) error {
-	n.listed()
-	n.changed()
-	return nil
-}
+// Replace implements cache.ReflectorStore.
+func (f *follower) Replace(all []any, _ string) error { f.listed(all); return nil }
 
 // Resync implements cache.ReflectorStore.
-func (n *notice) Resync() error { return nil }
+func (f *follower) Resync() error { return nil }
