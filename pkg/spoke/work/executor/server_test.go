@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	clocktesting "k8s.io/utils/clock/testing"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"nave/pkg/hub"
@@ -408,7 +409,8 @@ func TestAgentWithFewRights(t *testing.T) {
 	p.grant("writer", rule(owning, rbacv1.GroupName, "roles"))
 	p.settled(p.checker(), question{account: account{p.name, "errand"}, verb: "get", gvr: rolesOf("roles"), namespace: p.name}, true)
 	p.settled(p.checker(), question{account: account{p.name, "errand"}, verb: "create", gvr: schema.GroupVersionResource{Group: "authorization.k8s.io", Version: "v1", Resource: "subjectaccessreviews"}}, true)
-	c, err := New(Config{Log: quiet(), Spoke: p.token("errand")})
+	clock := clocktesting.NewFakeClock(time.Now())
+	c, err := New(Config{Log: quiet(), Spoke: p.token("errand"), Clock: clock})
 	require.NoError(t, err)
 	p.run(c)
 	require.NoError(t, c.Check(p.ctx, p.executor(), Request{GVR: rolesOf("roles"), Namespace: p.name, Name: "x", Verbs: []string{"get"}}))
@@ -423,6 +425,12 @@ func TestAgentWithFewRights(t *testing.T) {
 	require.ErrorContains(t, err, "cannot impersonate")
 	var denied *Denied
 	require.False(t, errors.As(err, &denied), "it is the agent that lacks something, not the executor: %v", err)
+
+	t.Cleanup(p.clusterGrant("few-watches", rule([]string{"list", "watch"}, rbacv1.GroupName, "*")))
+	require.Eventually(t, func() bool {
+		clock.Step(forbiddenAgain / 2)
+		return c.answers.listening()
+	}, patience, tick, "it watches once it may")
 }
 
 // token is the access of a service account.

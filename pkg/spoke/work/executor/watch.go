@@ -14,6 +14,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"nave/pkg/log"
+	"nave/pkg/reconcile"
 )
 
 const (
@@ -24,6 +25,9 @@ const (
 	// end, and each notice makes the works with executors ask again.
 	noticeBurst = 20
 	noticeEvery = 10 * time.Second
+
+	// forbiddenAgain is how late the agent notices that it may watch what it might not.
+	forbiddenAgain = time.Minute
 )
 
 // Run watches what decides about permissions until ctx ends; changed is called when answers may have changed. Nothing is
@@ -71,14 +75,20 @@ func (c *Checker) watch(ctx context.Context, kind string) {
 	source, expected := c.source(kind)
 	listed := false
 	followed := &cache.ListWatch{
-		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
-			list, err := source.list(ctx, o)
-			c.watches(ctx, kind, err, false)
+		ListWithContextFunc: func(ctx context.Context, o metav1.ListOptions) (list runtime.Object, err error) {
+			c.unlessForbidden(ctx, func() error {
+				list, err = source.list(ctx, o)
+				c.watches(ctx, kind, err, false)
+				return err
+			})
 			return list, err
 		},
-		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (watch.Interface, error) {
-			w, err := source.watch(ctx, o)
-			c.watches(ctx, kind, err, listed)
+		WatchFuncWithContext: func(ctx context.Context, o metav1.ListOptions) (w watch.Interface, err error) {
+			c.unlessForbidden(ctx, func() error {
+				w, err = source.watch(ctx, o)
+				c.watches(ctx, kind, err, listed)
+				return err
+			})
 			return w, err
 		},
 	}
@@ -88,6 +98,18 @@ func (c *Checker) watch(ctx context.Context, kind string) {
 		c.watches(ctx, kind, nil, true)
 	}}
 	cache.NewReflectorWithOptions(followed, expected, store, cache.ReflectorOptions{Name: "executor " + kind}).RunWithContext(ctx)
+}
+
+// unlessForbidden tries again where the agent may not do something, until it may. Left to itself, the reflector would do so
+// every few seconds, and say so each time.
+func (c *Checker) unlessForbidden(ctx context.Context, try func() error) {
+	for apierrors.IsForbidden(try()) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-c.clock.After(reconcile.Jitter(forbiddenAgain)):
+		}
+	}
 }
 
 // source is where objects of a kind come from, and an example of one.
