@@ -24,10 +24,11 @@ const maxBodyBytes = 3 << 20
 
 // Gate checks the body of creates and replacements of our kinds as it was sent, before it is decoded into a Go type. A Go
 // type cannot tell a required field that is absent from one that is empty, nor say where a value of a wrong type stood;
-// a CRD does, and so do we. Patches cannot be checked like this: their result is validated after decoding.
+// a CRD does, and so do we. Patches cannot be checked like this: their result is validated after decoding. What is checked
+// of every write are its numbers.
 func (a *API) Gate(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		definition := a.definitionFor(r)
+		definition, whole := a.definitionFor(r)
 		if definition == nil {
 			next.ServeHTTP(w, r)
 			return
@@ -38,31 +39,39 @@ func (a *API) Gate(next http.Handler) http.Handler {
 			return
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		if err := check(r, definition, body); err != nil {
+		if err := checkNumbers(body); err != nil {
 			a.refuse(w, r, definition, err)
 			return
+		}
+		if whole {
+			if err := check(r, definition, body); err != nil {
+				a.refuse(w, r, definition, err)
+				return
+			}
 		}
 		next.ServeHTTP(w, r)
 	})
 }
 
-// definitionFor is the definition that the request's body has to follow; nil where the gate has nothing to say.
-func (a *API) definitionFor(r *http.Request) *schema.Definition {
+// definitionFor is the definition of what the request writes, nil where the gate has nothing to say, and whether the body
+// has to follow it as it is.
+func (a *API) definitionFor(r *http.Request) (d *schema.Definition, whole bool) {
 	info, ok := request.RequestInfoFrom(r.Context())
-	if !ok || !info.IsResourceRequest || info.Subresource != "" || (info.Verb != "create" && info.Verb != "update") {
-		return nil
+	if !ok || !info.IsResourceRequest || (info.Verb != "create" && info.Verb != "update" && info.Verb != "patch") {
+		return nil, false
 	}
+	whole = info.Subresource == "" && info.Verb != "patch"
 	for _, k := range a.table {
 		for _, v := range k.versions {
 			if v.gv.Group != info.APIGroup || v.gv.Version != info.APIVersion {
 				continue
 			}
 			if d := a.definition(v); d.Names.Plural == info.Resource {
-				return d
+				return d, whole
 			}
 		}
 	}
-	return nil
+	return nil, false
 }
 
 // check validates a body. One that is no JSON or YAML object is left to the decoder, whose error says more.

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/component-base/featuregate"
 	"k8s.io/kubernetes/pkg/apis/certificates"
 	"k8s.io/utils/clock"
 	addonv1alpha1 "open-cluster-management.io/api/addon/v1alpha1"
@@ -25,6 +26,7 @@ import (
 	clusterv1beta2 "open-cluster-management.io/api/cluster/v1beta2"
 	"open-cluster-management.io/api/feature"
 	workv1 "open-cluster-management.io/api/work/v1"
+	workv1alpha1 "open-cluster-management.io/api/work/v1alpha1"
 
 	"nave/pkg/api/cluster"
 	"nave/pkg/api/work"
@@ -44,14 +46,17 @@ type rules struct {
 	limits     *agentLimits
 	settings   *live.Value[settings.Hub]
 	authorizer authorizer.Authorizer
-	kube       kubernetes.Interface
-	loopback   *rest.Config
-	cluster    *cluster.Rules
-	work       *work.Rules
-	tokens     *tokenRules
-	own        ownKinds
-	requests   *requestRules
-	informers  informers.SharedInformerFactory
+
+	workLimitBytes int
+
+	kube      kubernetes.Interface
+	loopback  *rest.Config
+	cluster   *cluster.Rules
+	work      *work.Rules
+	tokens    *tokenRules
+	own       ownKinds
+	requests  *requestRules
+	informers informers.SharedInformerFactory
 }
 
 var _ admission.MutationInterface = &rules{}
@@ -61,9 +66,15 @@ var _ initializer.WantsExternalKubeClientSet = &rules{}
 var _ initializer.WantsExternalKubeInformerFactory = &rules{}
 var _ admission.InitializationValidator = &rules{}
 
+// CheckWorkLimit tells whether a server can keep works with manifests of so many bytes.
+func CheckWorkLimit(bytes int) error { return work.CheckLimit(bytes) }
+
 func (c *Config) registerAdmission(plugins *admission.Plugins) {
 	plugins.Register(pluginName, func(io.Reader) (admission.Interface, error) {
-		return &rules{Handler: admission.NewHandler(admission.Create, admission.Update, admission.Delete), clock: c.Clock, log: c.Log, limits: newAgentLimits(c.Clock), settings: c.Settings}, nil
+		return &rules{
+			Handler: admission.NewHandler(admission.Create, admission.Update, admission.Delete),
+			clock:   c.Clock, log: c.Log, limits: newAgentLimits(c.Clock), settings: c.Settings, workLimitBytes: c.WorkLimitBytes,
+		}, nil
 	})
 }
 
@@ -101,9 +112,13 @@ func (r *rules) ValidateInitialization() error {
 	r.cluster = &cluster.Rules{Authorizer: r.authorizer, Clock: r.clock, Namespace: func(ctx context.Context, name string) (*corev1.Namespace, error) {
 		return r.kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 	}}
-	r.work = &work.Rules{Authorizer: r.authorizer, NilExecutorChecked: func() bool {
-		return r.settings.Get().Features.Enabled(feature.NilExecutorValidating, feature.DefaultHubWorkFeatureGates)
-	}}
+	gate := func(name featuregate.Feature) func() bool {
+		return func() bool { return r.settings.Get().Features.Enabled(name, feature.DefaultHubWorkFeatureGates) }
+	}
+	r.work = &work.Rules{
+		Authorizer: r.authorizer, LimitBytes: r.workLimitBytes,
+		NilExecutorChecked: gate(feature.NilExecutorValidating), ReplicaSets: gate(feature.ManifestWorkReplicaSet),
+	}
 	addons, err := addonclient.NewForConfig(jsonOnly(r.loopback))
 	if err != nil {
 		return fmt.Errorf("client for admission rules: %w", err)
@@ -174,6 +189,12 @@ func (r *rules) Validate(ctx context.Context, a admission.Attributes, _ admissio
 			return err
 		}
 		return r.work.ValidateWork(ctx, a, obj, old)
+	case *workv1alpha1.ManifestWorkReplicaSet:
+		old, err := oldOf[workv1alpha1.ManifestWorkReplicaSet](a)
+		if err != nil {
+			return err
+		}
+		return r.work.ValidateReplicaSet(ctx, obj, old)
 	case *apiextensions.CustomResourceDefinition:
 		return r.own.validate(a, obj)
 	}

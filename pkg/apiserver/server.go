@@ -83,6 +83,7 @@ type Config struct {
 	Clock                 clock.PassiveClock
 	Log                   logrus.FieldLogger
 	Settings              *live.Value[settings.Hub] // feature gates; upstream's defaults if nil
+	WorkLimitBytes        int                       // of the manifests of one work; upstream's default if 0
 }
 
 // Server is the API server. It implements lifecycle.Component and lifecycle.Failer.

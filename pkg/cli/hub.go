@@ -17,6 +17,8 @@ import (
 const (
 	// agentCertificate is a year, as Kubernetes has it: an agent that was off for some months still gets in by itself.
 	agentCertificate = 365 * 24 * time.Hour
+	// standardWorkLimit is upstream's.
+	standardWorkLimit = 500 << 10
 	// leastAgentCertificate is the shortest life that a signing request can name.
 	leastAgentCertificate = 10 * time.Minute
 )
@@ -34,13 +36,14 @@ func agentFlags() map[string]string {
 
 func hubFlags() map[string]string {
 	return map[string]string{"listen": "nave hub", "audit-log": "nave hub", "advertise": "nave hub", "auto-approved-users": "nave hub", "labels": "nave hub", "removal-timeout": "nave hub",
-		"agent-certificate-lifetime": "nave hub"}
+		"agent-certificate-lifetime": "nave hub", "work-size-limit": "nave hub"}
 }
 
 func (g *global) hubCommand() *cobra.Command {
 	var c hub.Config
 	var set settings.Hub
 	gates := boolMap{}
+	workLimit := byteSize(standardWorkLimit)
 	cmd := &cobra.Command{
 		Use:   "hub",
 		Short: "Run the hub: database, API server and controllers in this process",
@@ -59,6 +62,10 @@ func (g *global) hubCommand() *cobra.Command {
 			if c.AgentCertificateLife < leastAgentCertificate {
 				return usageError{fmt.Errorf("--agent-certificate-lifetime %s is less than %s, the shortest that can be asked for", c.AgentCertificateLife, leastAgentCertificate)}
 			}
+			if err := hub.CheckWorkLimit(int(workLimit)); err != nil {
+				return usageError{fmt.Errorf("--work-size-limit: %w", err)}
+			}
+			c.WorkLimitBytes = int(workLimit)
 			c.Log = logger
 			if set.Features, err = featureGates(gates, feature.DefaultHubRegistrationFeatureGates, feature.DefaultHubWorkFeatureGates,
 				feature.DefaultHubPlacementFeatureGates, feature.DefaultHubAddonManagerFeatureGates); err != nil {
@@ -86,6 +93,7 @@ func (g *global) hubCommand() *cobra.Command {
 		"how long a cluster that is being removed waits for an agent that does not answer, before it goes without; 0 is for ever")
 	cmd.Flags().DurationVar(&c.AgentCertificateLife, "agent-certificate-lifetime", agentCertificate,
 		"how long the certificates of agents are valid unless they ask for less; agents renew them by themselves")
+	cmd.Flags().Var(&workLimit, "work-size-limit", "how much the manifests of one work may hold together, such as 500KiB; 2MiB at most")
 	cmd.Flags().String("config", "", "YAML file with flags as keys")
 	g.refuseForeign(cmd, agentFlags())
 	return cmd

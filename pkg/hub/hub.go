@@ -41,7 +41,13 @@ type Config struct {
 	// AgentCertificateLife bounds the certificates that agents get, as kube-controller-manager's --cluster-signing-duration
 	// does; a request may ask for less. A year if zero.
 	AgentCertificateLife time.Duration
+	// WorkLimitBytes bounds the manifests of one work, as upstream's webhook's --manifestLimit does; see CheckWorkLimit.
+	// 500 KiB if zero.
+	WorkLimitBytes int
 }
+
+// CheckWorkLimit tells whether a hub can keep works with manifests of so many bytes.
+func CheckWorkLimit(bytes int) error { return apiserver.CheckWorkLimit(bytes) }
 
 // NoAuditLog is the AuditLog of a hub that keeps none.
 const NoAuditLog = "none"
@@ -202,6 +208,7 @@ func (s *serving) Start(ctx context.Context) error {
 		SystemNamespaces:      []string{"kube-node-lease", "open-cluster-management", "open-cluster-management-hub"},
 		Clock:                 h.config.Clock,
 		Settings:              h.config.Settings,
+		WorkLimitBytes:        h.config.WorkLimitBytes,
 		Log:                   h.config.Log.WithField(log.FieldComponent, "apiserver"),
 	})
 	if err != nil {

@@ -7,7 +7,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	workv1 "open-cluster-management.io/api/work/v1"
@@ -15,13 +14,12 @@ import (
 	"nave/pkg/api/cluster"
 )
 
-// DefaultLimitBytes is how much the manifests of one work may hold together, as upstream's webhook has it.
-const DefaultLimitBytes = 500 * 1024
-
 // Rules are the admission rules with what they need to know.
 type Rules struct {
 	Authorizer authorizer.Authorizer
-	LimitBytes int // DefaultLimitBytes if 0
+	LimitBytes int // of the manifests of one work, see CheckLimit; DefaultLimitBytes if 0
+	// ReplicaSets tells whether anything acts on ManifestWorkReplicaSets (gate ManifestWorkReplicaSet). Nil is no.
+	ReplicaSets func() bool
 	// NilExecutorChecked tells whether works without an executor need a permission, too (gate NilExecutorValidating). Nil is no.
 	NilExecutorChecked func() bool
 }
@@ -31,56 +29,13 @@ type Rules struct {
 // (spec 10.2, C12).
 func (r *Rules) ValidateWork(ctx context.Context, attributes admission.Attributes, work, old *workv1.ManifestWork) error {
 	if old == nil || !equality.Semantic.DeepEqual(work.Spec.Workload, old.Spec.Workload) {
-		if err := r.checkManifests(work.Spec.Workload.Manifests); err != nil {
+		if err := checkManifests(work.Spec.Workload.Manifests, r.limit()); err != nil {
 			return err
 		}
 	}
 	if old == nil || !equality.Semantic.DeepEqual(work.Spec.Executor, old.Spec.Executor) {
 		return r.checkExecutor(ctx, attributes, work)
 	}
-	return nil
-}
-
-func (r *Rules) checkManifests(manifests []workv1.Manifest) error {
-	if len(manifests) == 0 {
-		return apierrors.NewBadRequest("manifests should not be empty")
-	}
-	limit := r.LimitBytes
-	if limit == 0 {
-		limit = DefaultLimitBytes
-	}
-	total := 0
-	for i := range manifests {
-		total += manifests[i].Size()
-	}
-	if total > limit {
-		return apierrors.NewBadRequest(fmt.Sprintf("the size of manifests is %d bytes which exceeds the %d limit", total, limit))
-	}
-	seen := map[string]bool{}
-	for i := range manifests {
-		object := &unstructured.Unstructured{}
-		if err := object.UnmarshalJSON(manifests[i].Raw); err != nil {
-			return apierrors.NewBadRequest(fmt.Sprintf("manifest %d cannot be decoded: %v", i, err))
-		}
-		if err := checkNames(object, seen); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func checkNames(object *unstructured.Unstructured, seen map[string]bool) error {
-	if object.GetName() == "" {
-		return apierrors.NewBadRequest("name must be set in manifest")
-	}
-	if object.GetGenerateName() != "" {
-		return apierrors.NewBadRequest("generateName must not be set in manifest")
-	}
-	key := fmt.Sprintf("%s/%s with resource type %s.%s", object.GetNamespace(), object.GetName(), object.GetAPIVersion(), object.GetKind())
-	if seen[key] {
-		return apierrors.NewBadRequest("duplicate manifest for resource " + key)
-	}
-	seen[key] = true
 	return nil
 }
 

@@ -1,0 +1,25 @@
+package work
+
+import (
+	"context"
+
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apiserver/pkg/warning"
+	workv1alpha1 "open-cluster-management.io/api/work/v1alpha1"
+)
+
+// ValidateReplicaSet checks the manifests of a new or changed ManifestWorkReplicaSet as those of a work: what would be
+// refused for each cluster is refused once, where its author sees it. old is nil on create; a template that is as it was
+// passes (spec 3.1, 10.2 C12 and C13).
+//
+// Upstream has a rule against these objects while the feature is off, but never registers it, so people create them before
+// they switch the gate on. Here that is a warning.
+func (r *Rules) ValidateReplicaSet(ctx context.Context, set, old *workv1alpha1.ManifestWorkReplicaSet) error {
+	if old != nil && equality.Semantic.DeepEqual(set.Spec.ManifestWorkTemplate.Workload, old.Spec.ManifestWorkTemplate.Workload) {
+		return nil
+	}
+	if r.ReplicaSets == nil || !r.ReplicaSets() {
+		warning.AddWarning(ctx, "", "ManifestWorkReplicaSet feature is disabled: nothing is done about this object until the feature gate is on")
+	}
+	return checkManifests(set.Spec.ManifestWorkTemplate.Workload.Manifests, r.limit())
+}
