@@ -71,10 +71,13 @@ require (
 )
 
 require (
+	github.com/itchyny/gojq v0.12.20
 	github.com/klauspost/compress v1.20.4
 	golang.org/x/sys v0.49.0
 	k8s.io/component-base v0.37.2
 )
+
+require github.com/itchyny/timefmt-go v0.1.9 // indirect
 
 require (
 	cel.dev/expr v0.25.2 // indirect
@@ -131,10 +134,10 @@ require (
 	github.com/golang/protobuf v1.5.4 // indirect
 	github.com/google/btree v1.1.3 // indirect
 	github.com/google/cadvisor/lib v0.60.5 // indirect
-	github.com/google/cel-go v0.29.2 // indirect
+	github.com/google/cel-go v0.29.2
 	github.com/google/gnostic-models v0.7.0 // indirect
 	github.com/google/go-cmp v0.7.0 // indirect
-	github.com/google/uuid v1.6.0
+	github.com/google/uuid v1.6.0 // indirect
 	github.com/gorilla/websocket v1.5.4-0.20250319132907-e064f32e3674 // indirect
 	github.com/grpc-ecosystem/go-grpc-middleware/providers/prometheus v1.1.0 // indirect
 	github.com/grpc-ecosystem/go-grpc-middleware/v2 v2.3.3 // indirect

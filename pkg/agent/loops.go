@@ -62,7 +62,7 @@ func (s *session) loops() ([]loop, error) {
 	}
 	works, err := work.New(work.Config{
 		Log: s.config.Log.WithField(log.FieldComponent, "work"), Cluster: s.config.Hub.Cluster, HubServer: s.credentials.Server,
-		Hub: s.hub, Spoke: s.spoke, AgentID: s.credentials.Agent.Name, Settings: s.settings, Clock: s.config.Clock,
+		Hub: s.hub, Spoke: s.spoke, Clusters: self, AgentID: s.credentials.Agent.Name, Settings: s.settings, Clock: s.config.Clock,
 	})
 	if err != nil {
 		return nil, err

@@ -45,6 +45,8 @@ func (f *agentSettings) add(flags *pflag.FlagSet, s *settings.Agent) {
 	flags.Var(&driverFlag{&s.AddOnTokens}, "addon-kubeclient-registration-auth", "how the agents of add-ons log on at the hub: csr, with certificates, or token")
 	flags.IntVar(&f.tokenSeconds, "addon-token-expiration-seconds", int(s.AddOnTokenLifetime/time.Second), "how long tokens of add-ons are to be good for; the hub may give less")
 	flags.DurationVar(&s.EvictionGrace, "appliedmanifestwork-eviction-grace-period", s.EvictionGrace, "how long what was applied stays when its work is missing on the hub and nobody saw it deleted")
+	flags.DurationVar(&s.StatusSyncInterval, "status-sync-interval", s.StatusSyncInterval, "how often, at most, the state of an applied object that changes all the time is reported")
+	flags.IntVar(&s.MaxFeedbackBytes, "max-json-raw-length", s.MaxFeedbackBytes, "how many bytes a value may have that is reported as JSON (feature gate RawFeedbackJsonString)")
 	flags.IntVar(&f.hubTimeoutSeconds, "hub-connection-timeout-seconds", int(s.HubTimeout/time.Second), "how long one of several hubs may be away before another one is tried")
 }
 
@@ -63,6 +65,8 @@ func (f *agentSettings) fill(s *settings.Agent, hubs int) error {
 		{f.hubTimeoutSeconds < minHubTimeoutSeconds, fmt.Sprintf("--hub-connection-timeout-seconds is at least %d", minHubTimeoutSeconds)},
 		{s.HealthCheckPeriod <= 0, "--cluster-healthcheck-period is more than 0"},
 		{s.EvictionGrace < 0, "--appliedmanifestwork-eviction-grace-period is not negative"},
+		{s.StatusSyncInterval <= 0, "--status-sync-interval is more than 0"},
+		{s.MaxFeedbackBytes <= 0, "--max-json-raw-length is more than 0"},
 		{s.MaxCustomClaims < 0, "--max-custom-cluster-claims is not negative"},
 	} {
 		if bad.is {

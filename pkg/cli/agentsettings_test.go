@@ -31,7 +31,7 @@ func TestAgentSettings(t *testing.T) {
 
 	all, err := agentSettingsOf(t, 2, "--cluster-labels a=b --cluster-annotations agent.open-cluster-management.io/x=y --external-server-urls https://[2001:db8::1]:6443,https://api "+
 		"--client-cert-expiration-seconds 3600 --cluster-healthcheck-period 5s --max-custom-cluster-claims 0 --reserved-cluster-claim-suffixes x.io,y.io "+
-		"--addon-kubeclient-registration-auth token --addon-token-expiration-seconds 600 --hub-connection-timeout-seconds 180 --appliedmanifestwork-eviction-grace-period 2m --feature-gates ClusterProperty=true")
+		"--addon-kubeclient-registration-auth token --addon-token-expiration-seconds 600 --hub-connection-timeout-seconds 180 --appliedmanifestwork-eviction-grace-period 2m --status-sync-interval 3s --max-json-raw-length 99 --feature-gates ClusterProperty=true")
 	require.NoError(t, err)
 	require.Equal(t, settings.Agent{
 		Features:            settings.Features{feature.ClusterProperty: true, feature.MultipleHubs: true},
@@ -40,6 +40,7 @@ func TestAgentSettings(t *testing.T) {
 		ExternalServerURLs:  []settings.ServerURL{{URL: "https://[2001:db8::1]:6443"}, {URL: "https://api"}},
 		CertificateLifetime: time.Hour, HealthCheckPeriod: 5 * time.Second, ReservedClaimSuffixes: []string{"x.io", "y.io"},
 		AddOnTokens: true, AddOnTokenLifetime: 10 * time.Minute, HubTimeout: 3 * time.Minute, EvictionGrace: 2 * time.Minute,
+		StatusSyncInterval: 3 * time.Second, MaxFeedbackBytes: 99,
 	}, all)
 }
 
@@ -53,6 +54,8 @@ func TestAgentSettingsRefused(t *testing.T) {
 		{"short token", "--addon-token-expiration-seconds 599", 1, "at least 600"},
 		{"impatient", "--hub-connection-timeout-seconds 179", 1, "at least 180"},
 		{"never looks", "--cluster-healthcheck-period 0s", 1, "more than 0"},
+		{"never reports", "--status-sync-interval 0s", 1, "more than 0"},
+		{"no room for feedback", "--max-json-raw-length 0", 1, "more than 0"},
 		{"fewer than no claims", "--max-custom-cluster-claims -1", 1, "not negative"},
 		{"not https", "--external-server-urls http://api", 1, "no https URL"},
 		{"no URL", "--external-server-urls api:6443", 1, "no https URL"},

@@ -27,6 +27,11 @@ type Agent struct {
 	HubTimeout time.Duration
 	// EvictionGrace is how long what was applied outlives its work's disappearance from the hub.
 	EvictionGrace time.Duration
+	// StatusSyncInterval is how often, at most, the state of an applied object is reported that changes all the time, unless
+	// its work wants it watched.
+	StatusSyncInterval time.Duration
+	// MaxFeedbackBytes bounds a value that is reported as JSON text (gate RawFeedbackJsonString).
+	MaxFeedbackBytes int
 }
 
 // ServerURL is an address of the managed cluster's API, with the CA that signs for it as PEM.
@@ -43,5 +48,7 @@ func DefaultAgent() Agent {
 		AddOnTokenLifetime: 365 * 24 * time.Hour,
 		HubTimeout:         10 * time.Minute,
 		EvictionGrace:      time.Hour,
+		StatusSyncInterval: 10 * time.Second,
+		MaxFeedbackBytes:   1024,
 	}
 }

@@ -23,7 +23,7 @@ import (
 const module = "nave/"
 
 // anywhere may be imported by every package: they know nothing of what nave does.
-var anywhere = []string{"pkg/log", "pkg/version", "pkg/reconcile", "pkg/identity", "pkg/live", "pkg/settings", "pkg/metrics", "manifests"}
+var anywhere = []string{"pkg/log", "pkg/version", "pkg/reconcile", "pkg/identity", "pkg/live", "pkg/settings", "pkg/metrics", "pkg/jsonpath", "manifests"}
 
 // allowed says, for a package or all packages below a folder, what else of ours it may import.
 var allowed = map[string][]string{
@@ -55,6 +55,7 @@ var allowed = map[string][]string{
 	"pkg/certrequest": {},
 	"pkg/uplink":      {"pkg/agentstate"},
 	"pkg/datadir":     {},
+	"pkg/jsonpath":    {},
 	"pkg/footprint":   {},
 	"manifests":       {},
 	"scripts":         {},
@@ -64,7 +65,7 @@ var allowed = map[string][]string{
 }
 
 // alone are packages that import nothing of ours at all, but for the names of log fields.
-var alone = []string{"pkg/pki", "pkg/token", "pkg/identity", "pkg/version", "pkg/datadir", "pkg/footprint", "pkg/live", "pkg/settings", "pkg/agentstate"}
+var alone = []string{"pkg/pki", "pkg/token", "pkg/identity", "pkg/version", "pkg/datadir", "pkg/footprint", "pkg/live", "pkg/settings", "pkg/agentstate", "pkg/jsonpath"}
 
 // forbidden says why a package may not import another one, or nothing if it may. Paths are without the module.
 func forbidden(from, to string) string {

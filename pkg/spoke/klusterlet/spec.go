@@ -30,7 +30,10 @@ const (
 
 // heeded are the feature gates that something in the agent follows.
 func heeded() []featuregate.Feature {
-	return []featuregate.Feature{feature.AddonManagement, feature.ClusterClaim, feature.ClusterProperty}
+	return []featuregate.Feature{
+		feature.AddonManagement, feature.ClusterClaim, feature.ClusterProperty,
+		feature.RawFeedbackJsonString, feature.ExecutorValidatingCaches, // answers about executors are always kept, and never outlive a change of rights
+	}
 }
 
 // read is what a spec comes to for the agent of a cluster: flags are the default, and what the spec sets wins.
@@ -54,6 +57,12 @@ func read(flags settings.Agent, cluster string, spec operatorv1.KlusterletSpec) 
 	readAddOns(&s, &found, registration.AddOnKubeClientRegistrationDriver)
 	if grace := work.AppliedManifestWorkEvictionGracePeriod; grace != nil {
 		s.EvictionGrace = grace.Duration
+	}
+	switch interval := work.StatusSyncInterval; {
+	case interval != nil && interval.Duration > 0:
+		s.StatusSyncInterval = interval.Duration
+	case interval != nil:
+		found.Add("workConfiguration.statusSyncInterval (it is not more than 0)", true)
 	}
 	withoutMeaning(&found, cluster, spec)
 	registrationWithoutMeaning(&found, registration)
@@ -147,7 +156,6 @@ func workWithoutMeaning(found *operator.Findings, work *operatorv1.WorkAgentConf
 	found.Add("workConfiguration.kubeAPIBurst", other(work.KubeAPIBurst, standardBurst))
 	found.Add("workConfiguration.hubKubeAPIQPS", other(work.HubKubeAPIQPS, standardQPS))
 	found.Add("workConfiguration.hubKubeAPIBurst", other(work.HubKubeAPIBurst, standardBurst))
-	found.Add("workConfiguration.statusSyncInterval (status is told as it changes)", work.StatusSyncInterval != nil)
 }
 
 // other tells whether somebody chose a rate.

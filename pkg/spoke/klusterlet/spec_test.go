@@ -47,8 +47,9 @@ func TestRead(t *testing.T) {
 				s.Features = settings.Features{feature.ClusterClaim: true, feature.AddonManagement: false}
 			}), operator.Findings{}},
 		{"work", `{workConfiguration: {appliedManifestWorkEvictionGracePeriod: 10m, statusSyncInterval: 5s}}`,
-			with(func(s *settings.Agent) { s.EvictionGrace = 10 * time.Minute }),
-			operator.Findings{Unsupported: []string{"workConfiguration.statusSyncInterval (status is told as it changes)"}}},
+			with(func(s *settings.Agent) { s.EvictionGrace, s.StatusSyncInterval = 10*time.Minute, 5*time.Second }), operator.Findings{}},
+		{"work, an interval that is none", `{workConfiguration: {statusSyncInterval: 0s}}`, flags,
+			operator.Findings{Unsupported: []string{"workConfiguration.statusSyncInterval (it is not more than 0)"}}},
 		{"several hubs", `{registrationConfiguration: {bootstrapKubeConfigs: {type: LocalSecrets, localSecretsConfig: {hubConnectionTimeoutSeconds: 300, kubeConfigSecrets: [{name: a}, {name: b}]}}}}`,
 			with(func(s *settings.Agent) { s.HubTimeout = 5 * time.Minute }),
 			operator.Findings{Unsupported: []string{"registrationConfiguration.bootstrapKubeConfigs.localSecretsConfig.kubeConfigSecrets (give the agent their files with --bootstrap-kubeconfig)"}}},
@@ -60,12 +61,12 @@ func TestRead(t *testing.T) {
 				"registrationConfiguration.addOnKubeClientRegistrationDriver.token.expirationSeconds (it is less than 600)"}}},
 		{"what has no meaning in one process", `{clusterName: c2, namespace: open-cluster-management-other, imagePullSpec: i, registrationImagePullSpec: i, workImagePullSpec: i,
 			nodePlacement: {tolerations: [{}]}, deployOption: {mode: SingletonHosted}, hubApiServerHostAlias: {ip: 192.0.2.1, hostname: h},
-			resourceRequirement: {type: BestEffort}, priorityClassName: p, registrationConfiguration: {kubeAPIQPS: 1, registrationDriver: {authType: awsirsa}},
+			resourceRequirement: {type: BestEffort}, priorityClassName: p, registrationConfiguration: {kubeAPIQPS: 1, registrationDriver: {authType: awsirsa}, featureGates: [{feature: V1beta1CSRAPICompatibility, mode: Enable}]},
 			workConfiguration: {hubKubeAPIBurst: 1, featureGates: [{feature: RawFeedbackJsonString, mode: Enable}]}}`,
 			with(func(s *settings.Agent) {
-				s.Features = settings.Features{feature.ClusterClaim: false, feature.RawFeedbackJsonString: true}
+				s.Features = settings.Features{feature.ClusterClaim: false, feature.RawFeedbackJsonString: true, feature.V1beta1CSRAPICompatibility: true}
 			}),
-			operator.Findings{Unsupported: []string{"workConfiguration.featureGates[RawFeedbackJsonString]",
+			operator.Findings{Unsupported: []string{"registrationConfiguration.featureGates[V1beta1CSRAPICompatibility]",
 				"clusterName (the agent runs as c1; start it with --cluster-name c2 to change that)", "namespace",
 				"registrationImagePullSpec", "workImagePullSpec", "imagePullSpec", "nodePlacement", "deployOption.mode", "hubApiServerHostAlias",
 				"resourceRequirement", "priorityClassName", "registrationConfiguration.registrationDriver[awsirsa]", "registrationConfiguration.kubeAPIQPS",

@@ -3,111 +3,171 @@ package work
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	workv1 "open-cluster-management.io/api/work/v1"
 
-	"nave/pkg/reconcile"
+	"nave/pkg/spoke/work/executor"
 )
 
-// fieldManagerPrefix begins the name under which a work's fields are known on an object. Each work has a name of its own,
-// so that two works can own one object without taking each other's fields away.
-const fieldManagerPrefix = "work-agent"
-
-// maxFieldManager is Kubernetes' limit for such a name.
-const maxFieldManager = 128
-
-func fieldManager(work string) string {
-	name := fieldManagerPrefix + "-" + work
-	if len(name) <= maxFieldManager {
-		return name
-	}
-	sum := sha256.Sum256([]byte(work))
-	return fieldManagerPrefix + "-" + hex.EncodeToString(sum[:])
-}
-
-// errUnsupported says that the work asks for something that this agent cannot do yet. Nothing is applied then, since
+// errUnknownStrategy says that the work asks for a strategy that this agent does not know. Nothing is applied then, since
 // applying it in another way is not what was asked for.
-var errUnsupported = errors.New("is not supported yet")
+var errUnknownStrategy = errors.New("is not known to this agent")
 
 // errUnseen says that it is not known whether the object is there.
 var errUnseen = errors.New("and it cannot be looked at")
 
-// apply brings one object in line with its manifest and returns it as it then is; nil if it could not be read either.
+// result is what came of one manifest.
+type result struct {
+	*manifest
+	err      error // why it was not applied
+	exists   bool  // the object is on the cluster
+	uid      string
+	manager  string        // under which the work holds its fields, where that is not the work's own
+	done     bool          // it has completed, and is not applied again
+	findings *findings     // what the object says about itself, by the work's rules; nil without rules
+	again    time.Duration // when to look again though nothing happens; 0 for never
+}
+
+// applyAll applies every manifest, rank by rank; one that fails does not keep the others back. The results are in the order
+// of the work.
+func (a *Agent) applyAll(ctx context.Context, p pass) []result {
+	results := make([]result, len(p.manifests))
+	for _, group := range inRanks(p.manifests) {
+		inParallel(len(group), func(i int) {
+			if m := group[i]; m.instead == nil {
+				results[m.ordinal] = a.treat(ctx, p, m)
+			}
+		})
+	}
+	for i, m := range p.manifests {
+		if m.instead != nil {
+			results[i] = results[m.instead.ordinal]
+			results[i].manifest = m
+		}
+	}
+	return results
+}
+
+// treat does with one manifest what the work wants, and looks at what became of it.
+func (a *Agent) treat(ctx context.Context, p pass, m *manifest) result {
+	if m.err != nil {
+		a.mapper.refresh()
+		return result{manifest: m, err: m.err}
+	}
+	r, live := a.bring(ctx, p, m)
+	a.observe(ctx, p, &r, live)
+	if a.watcher.blind(m.gvr, m.object.GetNamespace()) {
+		r.again = sooner(r.again, blindEvery)
+	}
+	return r
+}
+
+// bring brings one object in line with its manifest, unless it is known to be. It returns the object as it then is, where it
+// had to be asked for.
+func (a *Agent) bring(ctx context.Context, p pass, m *manifest) (result, *unstructured.Unstructured) {
+	r := result{manifest: m, manager: p.inventory.items[m.id()].manager}
+	r.done = p.inventory.items[m.id()].done == short(m)
+	if err := a.permitted(ctx, p, m); err != nil {
+		live, err := a.existing(ctx, a.resource(m), m, err)
+		return r.with(live, err), live
+	}
+	t := treatmentOf(p.work, m)
+	if r.done {
+		t = sha256.Sum256(append(t[:], "done"...))
+	}
+	if uid, ok := a.watcher.settled(m.id(), p.work.Name, t); ok {
+		r.exists, r.uid = true, uid
+		return r, nil
+	}
+	// Watched before it is written, so that no change goes by unseen.
+	a.watcher.expect(m.gvr, m.id(), p.work.Name)
+	begun := a.Clock.Now()
+	live, manager, err := a.apply(ctx, p, m, r.done)
+	metricApply.WithLabelValues(string(strategyFor(p.work, m).Type), outcome(err)).Observe(a.Clock.Since(begun).Seconds())
+	if err == nil && live != nil {
+		r.manager = manager
+		a.watcher.settle(m.gvr, m.id(), p.work.Name, t, live)
+	}
+	return r.with(live, err), live
+}
+
+// with is a result with what was found of its object.
+func (r result) with(live *unstructured.Unstructured, err error) result {
+	r.err = err
+	if live != nil {
+		r.exists, r.uid = true, string(live.GetUID())
+	}
+	return r
+}
+
+// permitted asks whether the work's executor may do what the work wants.
+func (a *Agent) permitted(ctx context.Context, p pass, m *manifest) error {
+	if p.work.Spec.Executor == nil {
+		return nil
+	}
+	verbs := []string{"create", "update", "patch", "get"}
+	if owned(p.work, m) {
+		verbs = append(verbs, "delete")
+	}
+	if readOnly(p.work, m) {
+		verbs = []string{"get"}
+	}
+	return a.executor.Check(ctx, p.work.Spec.Executor, executor.Request{
+		GVR: m.gvr, Namespace: m.object.GetNamespace(), Name: m.object.GetName(), Object: m.object, Verbs: verbs,
+	})
+}
+
+// apply brings one object in line with its manifest and returns it as it then is (nil if it could not be read either), and
+// the manager under which the work holds its fields, where that is not its own.
 //
 // The default strategy, Update, is server-side apply with force: what the manifest declares is enforced, what it declared
 // before and no longer does is removed, and what others fill in (defaults, selectors of jobs, cluster IPs, injected
 // containers) is left to them. It takes one request, whether the object exists or not.
-func (a *Agent) apply(ctx context.Context, work *workv1.ManifestWork, m *manifest, owner metav1.OwnerReference) (*unstructured.Unstructured, error) {
-	client := a.resource(m.key())
-	strategy := workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeUpdate}
-	if s := configFor(work, m).UpdateStrategy; s != nil {
-		strategy = *s
+func (a *Agent) apply(ctx context.Context, p pass, m *manifest, done bool) (*unstructured.Unstructured, string, error) {
+	client := a.resource(m)
+	strategy := strategyFor(p.work, m)
+	if done || strategy.Type == workv1.UpdateStrategyTypeReadOnly {
+		live, err := client.Get(ctx, m.object.GetName(), metav1.GetOptions{})
+		if done && apierrors.IsNotFound(err) {
+			return nil, "", nil // it has done its work, and is not made again
+		}
+		return live, "", err
 	}
 	object := m.object.DeepCopy()
-	if owned(work, m) {
-		object.SetOwnerReferences([]metav1.OwnerReference{owner})
+	if owned(p.work, m) {
+		object.SetOwnerReferences(append(object.GetOwnerReferences(), ownerOf(p.amw)))
 	}
-	manager, force := fieldManager(work.Name), true
+	w := writer{Agent: a, pass: p, manifest: m, client: client, object: object}
+	var live *unstructured.Unstructured
+	var manager string
+	var err error
 	switch strategy.Type {
 	case workv1.UpdateStrategyTypeUpdate, "":
+		live, err = w.apply(ctx, fieldManager(p.work.Name), true)
 	case workv1.UpdateStrategyTypeServerSideApply:
-		if s := strategy.ServerSideApply; s != nil {
-			if len(s.IgnoreFields) > 0 {
-				return a.existing(ctx, client, m, fmt.Errorf("serverSideApply.ignoreFields %w", errUnsupported))
-			}
-			force = s.Force
-			if s.FieldManager != "" {
-				manager = s.FieldManager
-			}
-		}
+		live, manager, err = w.serverSideApply(ctx, strategy.ServerSideApply)
 	case workv1.UpdateStrategyTypeCreateOnly:
-		return a.createOnly(ctx, client, m, object, manager)
-	case workv1.UpdateStrategyTypeReadOnly:
-		live, err := client.Get(ctx, m.object.GetName(), metav1.GetOptions{})
-		return live, err
+		live, err = w.createOnly(ctx)
 	default:
-		return a.existing(ctx, client, m, fmt.Errorf("update strategy %s %w", strategy.Type, errUnsupported))
-	}
-	live, err := client.Apply(ctx, object.GetName(), object, metav1.ApplyOptions{FieldManager: manager, Force: force})
-	if err != nil && cannotApply(err) {
-		live, err = a.replace(ctx, client, object, manager)
+		err = fmt.Errorf("update strategy %s %w", strategy.Type, errUnknownStrategy)
 	}
 	if err != nil {
-		return a.existing(ctx, client, m, explain(err, m))
+		if noSuchKind(err) {
+			a.mapper.refresh()
+		}
+		live, err = a.existing(ctx, client, m, explain(err, m))
 	}
-	return a.handOver(ctx, client, work, live, manager)
-}
-
-// handOver gives up the fields that the work holds under its own name, once it holds what it wants under another one.
-// Otherwise a key that the manifest drops later would stay, held by a manager that no longer speaks.
-func (a *Agent) handOver(ctx context.Context, client dynamic.ResourceInterface, work *workv1.ManifestWork, live *unstructured.Unstructured, manager string) (*unstructured.Unstructured, error) {
-	own := fieldManager(work.Name)
-	held := slices.ContainsFunc(live.GetManagedFields(), func(f metav1.ManagedFieldsEntry) bool {
-		return f.Manager == own && f.Operation == metav1.ManagedFieldsOperationApply
-	})
-	if manager == own || !held {
-		return live, nil
-	}
-	nothing := &unstructured.Unstructured{}
-	nothing.SetGroupVersionKind(live.GroupVersionKind())
-	nothing.SetName(live.GetName())
-	nothing.SetNamespace(live.GetNamespace())
-	after, err := client.Apply(ctx, live.GetName(), nothing, metav1.ApplyOptions{FieldManager: own, Force: true})
-	if err != nil {
-		return live, fmt.Errorf("give fields of manager %s up: %w", own, err)
-	}
-	return after, nil
+	return live, manager, err
 }
 
 // existing adds to an error the object as it is, since an object that cannot be changed may well be available.
@@ -122,26 +182,50 @@ func (a *Agent) existing(ctx context.Context, client dynamic.ResourceInterface, 
 	return live, cause
 }
 
+// resource is the client for a manifest's object.
+func (a *Agent) resource(m *manifest) dynamic.ResourceInterface {
+	if namespace := m.object.GetNamespace(); namespace != "" {
+		return a.spoke.Resource(m.gvr).Namespace(namespace)
+	}
+	return a.spoke.Resource(m.gvr)
+}
+
+// writer writes one object for a work.
+type writer struct {
+	*Agent
+	pass
+	*manifest
+	client dynamic.ResourceInterface
+	object *unstructured.Unstructured // as it is to be
+}
+
+// apply declares the object under a manager's name.
+func (w *writer) apply(ctx context.Context, manager string, force bool) (*unstructured.Unstructured, error) {
+	live, err := w.client.Apply(ctx, w.object.GetName(), w.object, metav1.ApplyOptions{FieldManager: manager, Force: force})
+	if err != nil && !force && w.onlyOwnConflicts(ctx, err) {
+		live, err = w.client.Apply(ctx, w.object.GetName(), w.object, metav1.ApplyOptions{FieldManager: manager, Force: true})
+	}
+	if err != nil && cannotApply(err) {
+		live, err = w.replace(ctx, manager)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return w.takeOver(ctx, live, manager)
+}
+
 // createOnly never changes the content of an object that is there; only who owns it.
-func (a *Agent) createOnly(ctx context.Context, client dynamic.ResourceInterface, m *manifest, object *unstructured.Unstructured, manager string) (*unstructured.Unstructured, error) {
-	live, err := client.Create(ctx, object, metav1.CreateOptions{FieldManager: manager})
+func (w *writer) createOnly(ctx context.Context) (*unstructured.Unstructured, error) {
+	live, err := w.client.Create(ctx, w.object, metav1.CreateOptions{FieldManager: fieldManager(w.work.Name)})
 	if !apierrors.IsAlreadyExists(err) {
 		return live, err
 	}
 	// Not by server-side apply: declaring less under the same name would take away what was declared before.
-	live, err = client.Get(ctx, object.GetName(), metav1.GetOptions{})
+	live, err = w.client.Get(ctx, w.object.GetName(), metav1.GetOptions{})
 	if err != nil {
-		return a.existing(ctx, client, m, err)
+		return nil, err
 	}
-	owners := mergedOwners(live.GetOwnerReferences(), object.GetOwnerReferences())
-	if len(owners) == len(live.GetOwnerReferences()) {
-		return live, nil
-	}
-	owned, err := a.setOwners(ctx, m.key(), live, owners)
-	if err != nil {
-		return live, err
-	}
-	return owned, nil
+	return w.own(ctx, live)
 }
 
 // cannotApply tells whether server-side apply is not to be had for this object: the API behind it does not know it, or its
@@ -159,24 +243,24 @@ func cannotApply(err error) bool {
 }
 
 // replace writes the whole object. What others have put into its metadata stays.
-func (a *Agent) replace(ctx context.Context, client dynamic.ResourceInterface, object *unstructured.Unstructured, manager string) (*unstructured.Unstructured, error) {
-	live, err := client.Get(ctx, object.GetName(), metav1.GetOptions{})
+func (w *writer) replace(ctx context.Context, manager string) (*unstructured.Unstructured, error) {
+	live, err := w.client.Get(ctx, w.object.GetName(), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return client.Create(ctx, object, metav1.CreateOptions{FieldManager: manager})
+		return w.client.Create(ctx, w.object, metav1.CreateOptions{FieldManager: manager})
 	}
 	if err != nil {
 		return nil, err
 	}
-	next := object.DeepCopy()
+	next := w.object.DeepCopy()
 	next.SetResourceVersion(live.GetResourceVersion())
 	next.SetFinalizers(live.GetFinalizers())
-	next.SetLabels(merged(live.GetLabels(), object.GetLabels()))
-	next.SetAnnotations(merged(live.GetAnnotations(), object.GetAnnotations()))
-	next.SetOwnerReferences(mergedOwners(live.GetOwnerReferences(), object.GetOwnerReferences()))
+	next.SetLabels(merged(live.GetLabels(), w.object.GetLabels()))
+	next.SetAnnotations(merged(live.GetAnnotations(), w.object.GetAnnotations()))
+	next.SetOwnerReferences(mergedOwners(live.GetOwnerReferences(), w.object.GetOwnerReferences()))
 	if status, ok := live.Object["status"]; ok {
 		next.Object["status"] = status
 	}
-	return client.Update(ctx, next, metav1.UpdateOptions{FieldManager: manager})
+	return w.client.Update(ctx, next, metav1.UpdateOptions{FieldManager: manager})
 }
 
 func merged(base, over map[string]string) map[string]string {
@@ -197,59 +281,4 @@ func mergedOwners(base, over []metav1.OwnerReference) []metav1.OwnerReference {
 		}
 	}
 	return out
-}
-
-// explain says what a person can do about errors that no retry mends.
-func explain(err error, m *manifest) error {
-	switch {
-	case apierrors.IsForbidden(err):
-		return fmt.Errorf("%w; give the agent's user a role for %s", err, m.gvr.GroupResource())
-	case apierrors.IsInvalid(err) && strings.Contains(err.Error(), "immutable"):
-		return fmt.Errorf("%w; a field that cannot be changed needs the object to be deleted first", err)
-	}
-	return err
-}
-
-// disown takes our reference off an object, which then no longer goes with the work.
-func (a *Agent) disown(ctx context.Context, k key, live metav1.Object, owner types.UID) error {
-	owners := live.GetOwnerReferences()
-	left := slices.DeleteFunc(slices.Clone(owners), func(o metav1.OwnerReference) bool { return o.UID == owner })
-	if len(left) == len(owners) {
-		return nil
-	}
-	_, err := a.setOwners(ctx, k, live, left)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return err
-	}
-	return nil
-}
-
-// setOwners writes the owners of the very version of an object that was looked at.
-func (a *Agent) setOwners(ctx context.Context, k key, live metav1.Object, owners []metav1.OwnerReference) (*unstructured.Unstructured, error) {
-	body, err := reconcile.MergePatch(live, map[string]any{"metadata": map[string]any{"ownerReferences": owners}})
-	if err != nil {
-		return nil, err
-	}
-	changed, err := a.resource(k).Patch(ctx, k.name, types.MergePatchType, body, metav1.PatchOptions{FieldManager: fieldManagerPrefix})
-	if err != nil {
-		return nil, fmt.Errorf("owners of %s: %w", k, err)
-	}
-	return changed, nil
-}
-
-// resource is the client for an object.
-func (a *Agent) resource(k key) dynamic.ResourceInterface {
-	if k.namespace == "" {
-		return a.spoke.Resource(k.gvr)
-	}
-	return a.spoke.Resource(k.gvr).Namespace(k.namespace)
-}
-
-// String names the object as kubectl does.
-func (k key) String() string {
-	name := k.name
-	if k.namespace != "" {
-		name = k.namespace + "/" + k.name
-	}
-	return k.gvr.GroupResource().String() + " " + name
 }

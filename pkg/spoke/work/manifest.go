@@ -2,9 +2,10 @@ package work
 
 import (
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -20,21 +21,44 @@ type manifest struct {
 
 	gvr        schema.GroupVersionResource // known once resolved
 	namespaced bool
-	err        error // why it cannot be applied: it is no object, or the cluster does not know its kind
+	err        error     // why it cannot be applied: it is no object, or the cluster does not know its kind
+	instead    *manifest // the same object listed once more, under another version of its API, which is the one that is applied
 }
 
-// key names an object on the cluster.
-type key struct {
-	gvr             schema.GroupVersionResource
-	namespace, name string
+// id names the object, whatever the version of its API.
+func (m *manifest) id() identity {
+	return identity{Group: m.gvr.Group, Resource: m.gvr.Resource, Namespace: m.object.GetNamespace(), Name: m.object.GetName()}
 }
 
-func (m *manifest) key() key {
-	return key{m.gvr, m.object.GetNamespace(), m.object.GetName()}
+// String names the object as kubectl does.
+func (m *manifest) String() string { return describe(m.id()) }
+
+// describe names an object as kubectl does.
+func describe(id identity) string {
+	name := id.Name
+	if id.Namespace != "" {
+		name = id.Namespace + "/" + id.Name
+	}
+	return schema.GroupResource{Group: id.Group, Resource: id.Resource}.String() + " " + name
 }
 
-// decode reads the manifests of a work. What the API server alone decides about an object is dropped from them, as are
-// nulls, which in charts stand for "not set".
+// read decodes the manifests of a work and finds out under which resources the cluster serves them.
+func read(work *workv1.ManifestWork, mapper meta.RESTMapper) []*manifest {
+	all := decode(work)
+	last := map[identity]*manifest{}
+	for i := len(all) - 1; i >= 0; i-- {
+		m := all[i]
+		if m.resolve(mapper); m.err != nil {
+			continue
+		}
+		if m.instead = last[m.id()]; m.instead == nil {
+			last[m.id()] = m
+		}
+	}
+	return all
+}
+
+// decode reads the manifests of a work.
 func decode(work *workv1.ManifestWork) []*manifest {
 	all := make([]*manifest, len(work.Spec.Workload.Manifests))
 	for i := range all {
@@ -45,16 +69,31 @@ func decode(work *workv1.ManifestWork) []*manifest {
 			continue
 		}
 		m.hash = sha256.Sum256(work.Spec.Workload.Manifests[i].Raw)
-		for _, field := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "managedFields", "selfLink", "ownerReferences"} {
-			unstructured.RemoveNestedField(m.object.Object, "metadata", field)
-		}
-		unstructured.RemoveNestedField(m.object.Object, "status")
-		dropNulls(m.object.Object)
+		clean(m.object)
 	}
 	return all
 }
 
-func dropNulls(value any) {
+// clean drops from an object what the API server alone decides about it, and nulls, which in charts stand for "not set".
+func clean(object *unstructured.Unstructured) {
+	for _, field := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "managedFields", "selfLink"} {
+		unstructured.RemoveNestedField(object.Object, "metadata", field)
+	}
+	unstructured.RemoveNestedField(object.Object, "status")
+	gvk := object.GroupVersionKind()
+	dropNulls(object.Object, builtIn(gvk.Group))
+	if gvk.Group == "" && gvk.Kind == "Secret" {
+		encodeStringData(object.Object)
+	}
+}
+
+// builtIn tells whether an API group is one of Kubernetes' own.
+func builtIn(group string) bool {
+	return !strings.Contains(group, ".") || (strings.HasSuffix(group, ".k8s.io") && !strings.HasSuffix(group, ".x-k8s.io"))
+}
+
+// dropNulls drops fields that are null. In a list of a custom resource a null may be a value; built-in kinds have none such.
+func dropNulls(value any, inLists bool) any {
 	switch v := value.(type) {
 	case map[string]any:
 		for field, below := range v {
@@ -62,13 +101,40 @@ func dropNulls(value any) {
 				delete(v, field)
 				continue
 			}
-			dropNulls(below)
+			v[field] = dropNulls(below, inLists)
 		}
 	case []any:
+		kept := v[:0]
 		for _, below := range v {
-			dropNulls(below)
+			if below != nil || !inLists {
+				kept = append(kept, dropNulls(below, inLists))
+			}
 		}
+		return kept
 	}
+	return value
+}
+
+// encodeStringData turns a secret's stringData into the data that the API server makes of it. The API never shows stringData,
+// so a key that goes from it would never go from the secret.
+func encodeStringData(secret map[string]any) {
+	texts, ok := secret["stringData"].(map[string]any)
+	if !ok {
+		return
+	}
+	data, ok := secret["data"].(map[string]any)
+	if !ok {
+		data = map[string]any{}
+	}
+	for key, value := range texts {
+		text, ok := value.(string)
+		if !ok {
+			return // for the API server to refuse
+		}
+		data[key] = base64.StdEncoding.EncodeToString([]byte(text))
+	}
+	secret["data"] = data
+	delete(secret, "stringData")
 }
 
 // resolve finds out under which resource the cluster serves the manifest's kind, and puts it into a namespace or out of one
@@ -93,102 +159,17 @@ func (m *manifest) resolve(mapper meta.RESTMapper) {
 	}
 }
 
-// ranks orders kinds: what others need to exist comes first (spec 4.2). Kinds that are not listed come last.
-func rank(kind string) int {
-	for i, kinds := range [][]string{
-		{"PriorityClass", "Namespace", "CustomResourceDefinition", "StorageClass", "PersistentVolume", "PodSecurityPolicy"},
-		{"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"},
-		{"NetworkPolicy", "ResourceQuota", "LimitRange", "PodDisruptionBudget", "ServiceAccount"},
-		{"Secret", "ConfigMap", "PersistentVolumeClaim"},
-		{"Service"},
-		{"DaemonSet", "Pod", "ReplicationController", "ReplicaSet", "Deployment", "HorizontalPodAutoscaler", "StatefulSet", "Job", "CronJob"},
-		{"APIService", "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"},
-	} {
-		if slices.Contains(kinds, kind) {
-			return i
-		}
-	}
-	return lastRank
-}
+// treatment is a hash of all that decides what applying a manifest does: what it says, by which strategy it is applied, and
+// whether it goes with the work.
+type treatment [sha256.Size]byte
 
-const lastRank = 1000
-
-// inOrder is the order in which manifests are applied; the same rank keeps the order of the work.
-func inOrder(all []*manifest) []*manifest {
-	sorted := slices.Clone(all)
-	slices.SortStableFunc(sorted, func(a, b *manifest) int { return rank(a.object.GetKind()) - rank(b.object.GetKind()) })
-	return sorted
-}
-
-// configFor is what the work says about how to treat a manifest: of each field, the first entry that matches and sets it.
-func configFor(work *workv1.ManifestWork, m *manifest) workv1.ManifestConfigOption {
-	var out workv1.ManifestConfigOption
-	for _, c := range work.Spec.ManifestConfigs {
-		id := c.ResourceIdentifier
-		if !matches(id.Group, m.gvr.Group) || !matches(id.Resource, m.gvr.Resource) ||
-			!matches(id.Namespace, m.object.GetNamespace()) || !matches(id.Name, m.object.GetName()) {
-			continue
-		}
-		if out.UpdateStrategy == nil {
-			out.UpdateStrategy = c.UpdateStrategy
-		}
-		if out.FeedbackRules == nil {
-			out.FeedbackRules = c.FeedbackRules
-		}
-		if out.ConditionRules == nil {
-			out.ConditionRules = c.ConditionRules
-		}
-	}
-	return out
-}
-
-// matches compares with a pattern in which * stands for any run of characters.
-func matches(pattern, value string) bool {
-	for {
-		if pattern == "" {
-			return value == ""
-		}
-		if pattern[0] != '*' {
-			if value == "" || pattern[0] != value[0] {
-				return false
-			}
-			pattern, value = pattern[1:], value[1:]
-			continue
-		}
-		for i := 0; i <= len(value); i++ {
-			if matches(pattern[1:], value[i:]) {
-				return true
-			}
-		}
-		return false
-	}
-}
-
-// treatment is a hash of all that decides what applying a manifest does: what it says, and by which strategy it is applied.
-func treatment(work *workv1.ManifestWork, m *manifest) [sha256.Size]byte {
-	strategy, err := json.Marshal(configFor(work, m).UpdateStrategy)
+func treatmentOf(work *workv1.ManifestWork, m *manifest) treatment {
+	text, err := json.Marshal(configFor(work, m).UpdateStrategy)
 	if err != nil {
-		strategy = []byte(err.Error()) // never: it came as JSON
+		text = []byte(err.Error()) // never: it came as JSON
 	}
-	return sha256.Sum256(append(m.hash[:], strategy...))
-}
-
-// owned tells whether the object goes when the work goes (spec 4.2): not if the work orphans everything, or this one.
-func owned(work *workv1.ManifestWork, m *manifest) bool {
-	option := work.Spec.DeleteOption
-	if option == nil {
-		return true
+	if owned(work, m) {
+		text = append(text, "owned"...)
 	}
-	switch option.PropagationPolicy {
-	case workv1.DeletePropagationPolicyTypeOrphan:
-		return false
-	case workv1.DeletePropagationPolicyTypeSelectivelyOrphan:
-		if option.SelectivelyOrphan == nil {
-			return true
-		}
-		return !slices.ContainsFunc(option.SelectivelyOrphan.OrphaningRules, func(r workv1.OrphaningRule) bool {
-			return r.Group == m.gvr.Group && r.Resource == m.gvr.Resource && r.Namespace == m.object.GetNamespace() && r.Name == m.object.GetName()
-		})
-	}
-	return true
+	return sha256.Sum256(append(m.hash[:], text...))
 }

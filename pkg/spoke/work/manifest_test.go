@@ -2,7 +2,6 @@ package work
 
 import (
 	"encoding/json"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -25,6 +24,10 @@ func mapper() meta.RESTMapper {
 	m := meta.NewDefaultRESTMapper(nil)
 	m.Add(schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, meta.RESTScopeNamespace)
 	m.Add(schema.GroupVersionKind{Version: "v1", Kind: "Namespace"}, meta.RESTScopeRoot)
+	m.Add(schema.GroupVersionKind{Version: "v1", Kind: "Secret"}, meta.RESTScopeNamespace)
+	m.Add(schema.GroupVersionKind{Group: "autoscaling", Version: "v1", Kind: "HorizontalPodAutoscaler"}, meta.RESTScopeNamespace)
+	m.Add(schema.GroupVersionKind{Group: "autoscaling", Version: "v2", Kind: "HorizontalPodAutoscaler"}, meta.RESTScopeNamespace)
+	m.Add(schema.GroupVersionKind{Group: "example.test", Version: "v1", Kind: "Boat"}, meta.RESTScopeNamespace)
 	m.Add(schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1", Kind: "ClusterRole"}, meta.RESTScopeRoot)
 	return m
 }
@@ -37,6 +40,16 @@ func TestDecode(t *testing.T) {
 			`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"m","namespace":"n"},"x":{"big":9007199254740993,"half":0.5}}`, "n", ""},
 		{"nulls go", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"m","namespace":"n","creationTimestamp":null},"x":{"y":null,"z":[{"q":null}]}}`,
 			`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"m","namespace":"n"},"x":{"z":[{}]}}`, "n", ""},
+		{"nulls in lists of built-in kinds go", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"m","namespace":"n"},"x":[null,1,null]}`,
+			`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"m","namespace":"n"},"x":[1]}`, "n", ""},
+		{"nulls in lists of custom resources may be values", `{"apiVersion":"example.test/v1","kind":"Boat","metadata":{"name":"m","namespace":"n"},"x":[null,{"y":null}]}`,
+			`{"apiVersion":"example.test/v1","kind":"Boat","metadata":{"name":"m","namespace":"n"},"x":[null,{}]}`, "n", ""},
+		{"what is empty stays", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"m","namespace":"n","labels":{}},"x":[],"y":""}`,
+			`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"m","namespace":"n","labels":{}},"x":[],"y":""}`, "n", ""},
+		{"a secret's texts become data", `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"m","namespace":"n"},"data":{"a":"eA==","b":"eA=="},"stringData":{"a":"hey"}}`,
+			`{"apiVersion":"v1","kind":"Secret","metadata":{"name":"m","namespace":"n"},"data":{"a":"aGV5","b":"eA=="}}`, "n", ""},
+		{"owners stay", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"m","namespace":"n","ownerReferences":[{"uid":"u"}]}}`,
+			`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"m","namespace":"n","ownerReferences":[{"uid":"u"}]}}`, "n", ""},
 		{"what the server decides goes", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"m","namespace":"n","uid":"u","resourceVersion":"1","generation":2,"managedFields":[]},"status":{"x":1}}`,
 			`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"m","namespace":"n"}}`, "n", ""},
 		{"no namespace", `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"m"}}`,
@@ -57,7 +70,7 @@ func TestDecode(t *testing.T) {
 			got, err := json.Marshal(m.object.Object)
 			require.NoError(t, err)
 			require.JSONEq(t, test.want, string(got))
-			require.Equal(t, test.namespace, m.key().namespace)
+			require.Equal(t, test.namespace, m.id().Namespace)
 		})
 	}
 }
@@ -69,8 +82,10 @@ func TestOrder(t *testing.T) {
 			workOf(`{"apiVersion":"v1","kind":"`+kind+`","metadata":{"name":"x"}}`).Spec.Workload.Manifests...)
 	}
 	var got []string
-	for _, m := range inOrder(decode(work)) {
-		got = append(got, m.object.GetKind())
+	for _, group := range inRanks(decode(work)) {
+		for _, m := range group {
+			got = append(got, m.object.GetKind())
+		}
 	}
 	require.Equal(t, []string{"CustomResourceDefinition", "Namespace", "Role", "ServiceAccount", "ConfigMap", "Service", "Deployment", "APIService", "Widget", "Gadget"}, got)
 }
@@ -135,18 +150,39 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"m"},"data":{"a":null}}`))
 	f.Add([]byte(`{"a":[[[[[[[[[[{}]]]]]]]]]]}`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		for _, m := range inOrder(decode(workOf(string(raw)))) {
-			m.resolve(mapper())
+		for _, m := range read(workOf(string(raw)), mapper()) {
 			require.True(t, m.err != nil || m.gvr.Resource != "")
 		}
 	})
 }
 
-func TestRemovalRank(t *testing.T) {
-	resource := func(group, name string) workv1.AppliedManifestResourceMeta {
-		return workv1.AppliedManifestResourceMeta{ResourceIdentifier: workv1.ResourceIdentifier{Group: group, Resource: name}}
+func TestRemovalGoesInWaves(t *testing.T) {
+	object := func(group, resource, name string) workv1.AppliedManifestResourceMeta {
+		return workv1.AppliedManifestResourceMeta{ResourceIdentifier: identity{Group: group, Resource: resource, Name: name}}
 	}
-	order := []workv1.AppliedManifestResourceMeta{resource("", "namespaces"), resource("apiextensions.k8s.io", "customresourcedefinitions"), resource("apps", "deployments")}
-	require.True(t, slices.IsSortedFunc(order, func(a, b workv1.AppliedManifestResourceMeta) int { return removalRank(a) - removalRank(b) }))
-	require.Equal(t, removalRank(resource("example.com", "namespaces")), removalRank(order[2]), "another group's kind of that name")
+	ns, crd, role := object("", "namespaces", "n"), object("apiextensions.k8s.io", "customresourcedefinitions", "c"), object("rbac.authorization.k8s.io", "roles", "r")
+	boat, deployment, other := object("example.test", "boats", "b"), object("apps", "deployments", "d"), object("example.test", "namespaces", "x")
+	for _, test := range []struct {
+		name string
+		in   []workv1.AppliedManifestResourceMeta
+		want [][]workv1.AppliedManifestResourceMeta
+	}{
+		{"nothing", nil, [][]workv1.AppliedManifestResourceMeta{}},
+		{"custom resources before what they need", []workv1.AppliedManifestResourceMeta{ns, crd, deployment, boat}, [][]workv1.AppliedManifestResourceMeta{{boat}, {deployment}, {crd}, {ns}}},
+		{"no definition", []workv1.AppliedManifestResourceMeta{ns, role, deployment}, [][]workv1.AppliedManifestResourceMeta{{role, deployment}, {ns}}},
+		{"another group's kind of that name", []workv1.AppliedManifestResourceMeta{ns, other}, [][]workv1.AppliedManifestResourceMeta{{other}, {ns}}},
+	} {
+		t.Run(test.name, func(t *testing.T) { require.Equal(t, test.want, inWaves(test.in)) })
+	}
+}
+
+// TestOneObjectTwice: an object that a work lists under two versions of its API is one object; the last one counts.
+func TestOneObjectTwice(t *testing.T) {
+	hpa := func(version string) string {
+		return `{"apiVersion":"autoscaling/` + version + `","kind":"HorizontalPodAutoscaler","metadata":{"name":"h","namespace":"n"}}`
+	}
+	all := read(workOf(hpa("v1"), one, hpa("v2")), mapper())
+	require.Same(t, all[2], all[0].instead)
+	require.Nil(t, all[1].instead)
+	require.Nil(t, all[2].instead)
 }

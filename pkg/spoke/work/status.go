@@ -1,79 +1,68 @@
 package work
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	workv1 "open-cluster-management.io/api/work/v1"
 
-	"nave/pkg/log"
-	"nave/pkg/reconcile"
+	"nave/pkg/spoke/work/conditions"
 )
 
-// result is what came of one manifest.
-type result struct {
-	*manifest
-	err    error // why it was not applied
-	exists bool  // the object is on the cluster
-	uid    string
-}
+const (
+	// conditionFeedback of a manifest says whether values were had by its feedback rules.
+	conditionFeedback = "StatusFeedbackSynced"
 
-// conditionSupported says what a work asks for that this agent cannot do; it is there only then.
-const conditionSupported = "Supported"
+	// conditionSupported of a work says what it asks for that the agent does not do; it is there only then.
+	conditionSupported = "Supported"
 
-// status is the work's status by what came of its manifests (spec 4.2, 4.6). Conditions of others, and the transition
-// times of what did not change, are kept.
-func status(work *workv1.ManifestWork, results []result) workv1.ManifestWorkStatus {
-	next := *work.Status.DeepCopy()
-	before := next.ResourceStatus.Manifests
+	// ruleReason begins the reasons of conditions that come from a work's rules, as upstream has them.
+	ruleReason = "ConditionRule"
+)
+
+// status is the work's status by what came of its manifests (spec 4.2, 4.6). Conditions of others, and the transition times
+// of what did not change, are kept.
+func status(work *workv1.ManifestWork, before workv1.ManifestWorkStatus, results []result, now time.Time) workv1.ManifestWorkStatus {
+	next := *before.DeepCopy()
+	known := byObject(before.ResourceStatus.Manifests)
 	next.ResourceStatus.Manifests = make([]workv1.ManifestCondition, len(results))
-	for _, r := range results {
+	var ruled [][]metav1.Condition
+	for i, r := range results {
 		identity := resourceMeta(r.manifest)
-		next.ResourceStatus.Manifests[r.ordinal] = workv1.ManifestCondition{
-			ResourceMeta: identity,
-			Conditions:   manifestConditions(work, r, conditionsOf(before, identity)),
-		}
+		m := manifestStatus(work, r, identity, known[objectOf(identity)], now)
+		next.ResourceStatus.Manifests[i] = m
+		ruled = append(ruled, fromRules(m.Conditions))
 	}
-	for _, c := range workConditions(work, results) {
+	kept := slices.DeleteFunc(conditions.Aggregate(ruled), func(c metav1.Condition) bool { return c.Type == workv1.WorkAvailable })
+	next.Conditions = slices.DeleteFunc(next.Conditions, func(c metav1.Condition) bool {
+		return strings.HasPrefix(c.Reason, ruleReason) && meta.FindStatusCondition(kept, c.Type) == nil
+	})
+	for _, c := range append(kept, workConditions(results, next.ResourceStatus.Manifests)...) {
+		c.ObservedGeneration = work.Generation
 		meta.SetStatusCondition(&next.Conditions, c)
 	}
-	if missing := unsupported(work); missing != "" {
-		meta.SetStatusCondition(&next.Conditions, metav1.Condition{Type: conditionSupported, Status: metav1.ConditionFalse, Reason: "NotSupported",
-			Message: "this agent does not support yet: " + missing, ObservedGeneration: work.Generation})
-	} else {
-		meta.RemoveStatusCondition(&next.Conditions, conditionSupported)
-	}
+	setSupported(work, &next.Conditions)
 	return next
 }
 
-// unsupported names what stands in a work beside its manifests and is not done.
-func unsupported(work *workv1.ManifestWork) string {
-	var missing []string
-	if work.Spec.Executor != nil {
-		missing = append(missing, "spec.executor")
+// objectOf is what two reports about the same object have in common, wherever in the work it stood.
+func objectOf(m workv1.ManifestResourceMeta) workv1.ManifestResourceMeta {
+	m.Ordinal, m.Resource = 0, ""
+	return m
+}
+
+func byObject(all []workv1.ManifestCondition) map[workv1.ManifestResourceMeta]workv1.ManifestCondition {
+	known := make(map[workv1.ManifestResourceMeta]workv1.ManifestCondition, len(all))
+	for _, m := range all {
+		known[objectOf(m.ResourceMeta)] = m
 	}
-	if o := work.Spec.DeleteOption; o != nil && o.TTLSecondsAfterFinished != nil {
-		missing = append(missing, "spec.deleteOption.ttlSecondsAfterFinished")
-	}
-	for _, c := range work.Spec.ManifestConfigs {
-		if len(c.ConditionRules) > 0 && !slices.Contains(missing, "spec.manifestConfigs[].conditionRules") {
-			missing = append(missing, "spec.manifestConfigs[].conditionRules")
-		}
-		if len(c.FeedbackRules) > 0 && !slices.Contains(missing, "spec.manifestConfigs[].feedbackRules") {
-			missing = append(missing, "spec.manifestConfigs[].feedbackRules")
-		}
-	}
-	if len(missing) == 0 {
-		return ""
-	}
-	return fmt.Sprint(missing)
+	return known
 }
 
 func resourceMeta(m *manifest) workv1.ManifestResourceMeta {
@@ -84,55 +73,119 @@ func resourceMeta(m *manifest) workv1.ManifestResourceMeta {
 	}
 }
 
-// conditionsOf finds what was said before of the same object, wherever in the work it stood then.
-func conditionsOf(all []workv1.ManifestCondition, identity workv1.ManifestResourceMeta) []metav1.Condition {
-	for _, m := range all {
-		same := m.ResourceMeta
-		same.Ordinal, same.Resource = identity.Ordinal, identity.Resource
-		if same == identity {
-			return slices.Clone(m.Conditions)
-		}
+// manifestStatus is what is said of one manifest, given what was said before.
+func manifestStatus(work *workv1.ManifestWork, r result, identity workv1.ManifestResourceMeta, before workv1.ManifestCondition, now time.Time) workv1.ManifestCondition {
+	next := workv1.ManifestCondition{ResourceMeta: identity, Conditions: slices.Clone(before.Conditions), StatusFeedbacks: before.StatusFeedbacks}
+	ruled := ruleConditions(r, before)
+	next.Conditions = slices.DeleteFunc(next.Conditions, func(c metav1.Condition) bool {
+		return strings.HasPrefix(c.Reason, ruleReason) && meta.FindStatusCondition(ruled, c.Type) == nil
+	})
+	feedback, values := feedbackCondition(r)
+	if !equality.Semantic.DeepEqual(values, before.StatusFeedbacks.Values) {
+		meta.RemoveStatusCondition(&next.Conditions, conditionFeedback) // its transition time says when values changed
 	}
-	return nil
+	next.StatusFeedbacks.Values = values
+	for _, c := range append([]metav1.Condition{appliedCondition(r), availableCondition(r), feedback}, ruled...) {
+		c.ObservedGeneration, c.LastTransitionTime = work.Generation, metav1.NewTime(now)
+		if c.Type == workv1.ManifestAvailable && meta.FindStatusCondition(ruled, c.Type) != nil && !strings.HasPrefix(c.Reason, ruleReason) {
+			continue // a rule of the work's own says when it is available
+		}
+		meta.SetStatusCondition(&next.Conditions, c)
+	}
+	return next
 }
 
-func manifestConditions(work *workv1.ManifestWork, r result, conditions []metav1.Condition) []metav1.Condition {
-	set := func(kind string, status metav1.ConditionStatus, reason, message string) {
-		meta.SetStatusCondition(&conditions, metav1.Condition{Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: work.Generation})
+func appliedCondition(r result) metav1.Condition {
+	c := metav1.Condition{Type: workv1.ManifestApplied, Status: metav1.ConditionTrue, Reason: "AppliedManifestComplete", Message: "Apply manifest complete"}
+	var badField *ignoreFieldError
+	switch {
+	case errors.As(r.err, &badField):
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, "AppliedManifestSSAIgnoreFieldError", "Failed to process ignoreFields: "+r.err.Error()
+	case r.err != nil:
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, "AppliedManifestFailed", "Failed to apply manifest: "+r.err.Error()
 	}
-	if r.err != nil {
-		set(workv1.ManifestApplied, metav1.ConditionFalse, "AppliedManifestFailed", "Failed to apply manifest: "+r.err.Error())
-	} else {
-		set(workv1.ManifestApplied, metav1.ConditionTrue, "AppliedManifestComplete", "Apply manifest complete")
+	c.Message = shorten(c.Message)
+	return c
+}
+
+// shorten keeps a message within what a condition may hold.
+func shorten(message string) string {
+	const most = 4 << 10 // of the 32 KiB that the API allows: a work may have thousands of manifests
+	if len(message) <= most {
+		return message
 	}
+	return strings.ToValidUTF8(message[:most], "") + " …"
+}
+
+func availableCondition(r result) metav1.Condition {
+	c := metav1.Condition{Type: workv1.ManifestAvailable}
 	switch {
 	case r.exists:
-		set(workv1.ManifestAvailable, metav1.ConditionTrue, "ResourceAvailable", "Resource is available")
+		c.Status, c.Reason, c.Message = metav1.ConditionTrue, "ResourceAvailable", "Resource is available"
 	case errors.Is(r.err, errUnseen):
-		set(workv1.ManifestAvailable, metav1.ConditionUnknown, "FetchingResourceFailed", r.err.Error())
+		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, "FetchingResourceFailed", shorten(r.err.Error())
 	case r.gvr.Resource == "" || r.object.GetName() == "":
-		set(workv1.ManifestAvailable, metav1.ConditionUnknown, "IncompleteResourceMeta", "Resource meta is incomplete")
+		c.Status, c.Reason, c.Message = metav1.ConditionUnknown, "IncompleteResourceMeta", "Resource meta is incomplete"
 	default:
-		set(workv1.ManifestAvailable, metav1.ConditionFalse, "ResourceNotAvailable", "Resource is not available")
+		c.Status, c.Reason, c.Message = metav1.ConditionFalse, "ResourceNotAvailable", "Resource is not available"
 	}
-	if rules := configFor(work, r.manifest).FeedbackRules; len(rules) > 0 {
-		set("StatusFeedbackSynced", metav1.ConditionFalse, "StatusFeedbackSyncFailed", "Sync status feedback failed with error: feedbackRules "+errUnsupported.Error())
-	}
-	return conditions
+	return c
 }
 
-func workConditions(work *workv1.ManifestWork, results []result) []metav1.Condition {
+func feedbackCondition(r result) (metav1.Condition, []workv1.FeedbackValue) {
+	c := metav1.Condition{Type: conditionFeedback, Status: metav1.ConditionTrue, Reason: "NoStatusFeedbackSynced"}
+	if r.findings == nil || !r.findings.wanted {
+		return c, nil
+	}
+	if r.findings.feedback != "" {
+		c.Status, c.Reason = metav1.ConditionFalse, "StatusFeedbackSyncFailed"
+		c.Message = shorten("Sync status feedback failed with error " + r.findings.feedback)
+		return c, r.findings.values
+	}
+	c.Reason = "StatusFeedbackSynced"
+	return c, r.findings.values
+}
+
+// ruleConditions are what a work's rules say of an object. One that completed and is gone says what it said at last.
+func ruleConditions(r result, before workv1.ManifestCondition) []metav1.Condition {
+	var all []metav1.Condition
+	switch {
+	case r.findings == nil:
+		return nil
+	case r.findings.missing && r.done:
+		all = fromRules(before.Conditions)
+	default:
+		all = slices.Clone(r.findings.conditions)
+	}
+	return slices.DeleteFunc(all, func(c metav1.Condition) bool { return reserved(c.Type) })
+}
+
+func fromRules(all []metav1.Condition) []metav1.Condition {
+	var out []metav1.Condition
+	for _, c := range all {
+		if strings.HasPrefix(c.Reason, ruleReason) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// reserved are conditions of a manifest that the agent sets, and that a rule would only fight with. Available is none of them:
+// a work may well say by a rule when an object is available.
+func reserved(kind string) bool { return kind == workv1.ManifestApplied || kind == conditionFeedback }
+
+// workConditions sum up the manifests. A rule of the work's own for Available counts as what it says.
+func workConditions(results []result, manifests []workv1.ManifestCondition) []metav1.Condition {
 	failed, missing, unknown := 0, 0, 0
-	for _, r := range results {
+	for i, r := range results {
 		if r.err != nil {
 			failed++
 		}
-		switch {
-		case r.exists:
-		case r.gvr.Resource == "", errors.Is(r.err, errUnseen):
-			unknown++
-		default:
+		switch c := meta.FindStatusCondition(manifests[i].Conditions, workv1.ManifestAvailable); c.Status {
+		case metav1.ConditionFalse:
 			missing++
+		case metav1.ConditionUnknown:
+			unknown++
 		}
 	}
 	applied := metav1.Condition{Type: workv1.WorkApplied, Status: metav1.ConditionTrue, Reason: "AppliedManifestWorkComplete", Message: "Apply manifest work complete"}
@@ -148,48 +201,23 @@ func workConditions(work *workv1.ManifestWork, results []result) []metav1.Condit
 		available.Status, available.Reason = metav1.ConditionUnknown, "ResourcesStatusUnknown"
 		available.Message = fmt.Sprintf("%d of %d resources have unknown status", unknown, len(results))
 	}
-	applied.ObservedGeneration, available.ObservedGeneration = work.Generation, work.Generation
 	return []metav1.Condition{applied, available}
 }
 
-// report writes a work's status where it differs.
-func (a *Agent) report(ctx context.Context, work *workv1.ManifestWork, next workv1.ManifestWorkStatus) error {
-	if equality.Semantic.DeepEqual(work.Status, next) {
-		return nil
-	}
-	body, err := reconcile.MergePatch(work, map[string]any{"status": map[string]any{
-		"conditions": next.Conditions, "resourceStatus": map[string]any{"manifests": next.ResourceStatus.Manifests},
-	}})
-	if err != nil {
-		return err
-	}
-	_, err = a.hubWorks.Patch(ctx, work.Name, types.MergePatchType, body, metav1.PatchOptions{}, "status")
-	if err != nil && !apierrors.IsNotFound(err) {
-		return fmt.Errorf("status of work %s: %w", work.Name, err)
-	}
-	a.logChange(work, next)
-	return nil
-}
-
-func (a *Agent) logChange(work *workv1.ManifestWork, next workv1.ManifestWorkStatus) {
-	before := meta.FindStatusCondition(work.Status.Conditions, workv1.WorkApplied)
-	after := meta.FindStatusCondition(next.Conditions, workv1.WorkApplied)
-	if after == nil || (before != nil && before.Status == after.Status && before.ObservedGeneration == after.ObservedGeneration) {
-		return
-	}
-	entry := a.Log.WithField(log.FieldWork, work.Name).WithField("generation", work.Generation)
-	if after.Status == metav1.ConditionTrue {
-		entry.Info("work is applied")
-		return
-	}
-	entry.WithError(firstError(next)).Warn("work is not applied")
-}
-
-func firstError(next workv1.ManifestWorkStatus) error {
-	for _, m := range next.ResourceStatus.Manifests {
-		if c := meta.FindStatusCondition(m.Conditions, workv1.ManifestApplied); c != nil && c.Status == metav1.ConditionFalse {
-			return errors.New(c.Message)
+// setSupported names what a work asks for and does not get.
+func setSupported(work *workv1.ManifestWork, all *[]metav1.Condition) {
+	for _, c := range work.Spec.ManifestConfigs {
+		for _, rule := range c.ConditionRules {
+			if !reserved(rule.Condition) {
+				continue
+			}
+			meta.SetStatusCondition(all, metav1.Condition{
+				Type: conditionSupported, Status: metav1.ConditionFalse, Reason: "ReservedCondition", ObservedGeneration: work.Generation,
+				Message: fmt.Sprintf("a condition rule of %s %s names the condition %s, which the agent itself sets; it is not evaluated, give it another name",
+					c.ResourceIdentifier.Resource, c.ResourceIdentifier.Name, rule.Condition),
+			})
+			return
 		}
 	}
-	return errors.New("no manifest says why")
+	meta.RemoveStatusCondition(all, conditionSupported)
 }

@@ -16,7 +16,7 @@ const (
 	two = `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"two","namespace":"n"}}`
 )
 
-// outcomes are results for the manifests of a work, in the reverse order, as they may well come.
+// outcomes are results for the manifests of a work.
 func outcomes(work *workv1.ManifestWork, change ...func(*result)) []result {
 	var all []result
 	for i, m := range decode(work) {
@@ -28,7 +28,7 @@ func outcomes(work *workv1.ManifestWork, change ...func(*result)) []result {
 		if i < len(change) && change[i] != nil {
 			change[i](&r)
 		}
-		all = append([]result{r}, all...)
+		all = append(all, r)
 	}
 	return all
 }
@@ -50,7 +50,7 @@ func TestStatus(t *testing.T) {
 			metav1.ConditionFalse, metav1.ConditionUnknown, "ResourcesStatusUnknown", "1 of 2 resources have unknown status"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			next := status(test.work, outcomes(test.work, test.change...))
+			next := status(test.work, test.work.Status, outcomes(test.work, test.change...), time.Now())
 			applied := meta.FindStatusCondition(next.Conditions, workv1.WorkApplied)
 			available := meta.FindStatusCondition(next.Conditions, workv1.WorkAvailable)
 			require.Equal(t, test.applied, applied.Status)
@@ -70,7 +70,7 @@ func TestStatus(t *testing.T) {
 func TestStatusKeepsWhatDidNotChange(t *testing.T) {
 	long := metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second))
 	work := workOf(one, two)
-	work.Status = status(work, outcomes(work))
+	work.Status = status(work, work.Status, outcomes(work), time.Now())
 	for i := range work.Status.ResourceStatus.Manifests {
 		for j := range work.Status.ResourceStatus.Manifests[i].Conditions {
 			work.Status.ResourceStatus.Manifests[i].Conditions[j].LastTransitionTime = long
@@ -79,7 +79,7 @@ func TestStatusKeepsWhatDidNotChange(t *testing.T) {
 	meta.SetStatusCondition(&work.Status.Conditions, metav1.Condition{Type: "Mine", Status: metav1.ConditionTrue, Reason: "R"})
 
 	work.Spec.Workload.Manifests = workOf(two).Spec.Workload.Manifests
-	next := status(work, outcomes(work))
+	next := status(work, work.Status, outcomes(work), time.Now())
 	require.Len(t, next.ResourceStatus.Manifests, 1)
 	require.Equal(t, "two", next.ResourceStatus.Manifests[0].ResourceMeta.Name)
 	for _, c := range next.ResourceStatus.Manifests[0].Conditions {
@@ -88,32 +88,62 @@ func TestStatusKeepsWhatDidNotChange(t *testing.T) {
 	require.NotNil(t, meta.FindStatusCondition(next.Conditions, "Mine"))
 }
 
-// TestNothingIsIgnored: what this agent cannot do, it says.
-func TestNothingIsIgnored(t *testing.T) {
-	ttl := int64(1)
+// TestRules: what an object says about itself by the work's rules, in the status.
+func TestRules(t *testing.T) {
+	old := metav1.NewTime(time.Now().Add(-time.Hour).Truncate(time.Second))
+	value := func(n int64) []workv1.FeedbackValue {
+		return []workv1.FeedbackValue{{Name: "n", Value: workv1.FieldValue{Type: workv1.Integer, Integer: &n}}}
+	}
+	rule := func(kind string, status metav1.ConditionStatus) metav1.Condition {
+		return metav1.Condition{Type: kind, Status: status, Reason: "ConditionRuleEvaluated", Message: "m"}
+	}
+	with := func(f findings, done bool) func(*result) {
+		return func(r *result) { r.findings, r.done = &f, done }
+	}
+	gone := func(r *result) { r.exists, r.done, r.findings = false, true, &findings{missing: true} }
 	for _, test := range []struct {
 		name   string
-		change func(*workv1.ManifestWork)
-		want   string
+		first  func(*result)
+		then   func(*result)
+		check  string // a condition of the manifest
+		want   metav1.ConditionStatus
+		reason string
+		moved  bool // its transition time is new
 	}{
-		{"executor", func(w *workv1.ManifestWork) { w.Spec.Executor = &workv1.ManifestWorkExecutor{} }, "spec.executor"},
-		{"time to live", func(w *workv1.ManifestWork) {
-			w.Spec.DeleteOption = &workv1.DeleteOption{TTLSecondsAfterFinished: &ttl}
-		}, "ttlSecondsAfterFinished"},
-		{"feedback", func(w *workv1.ManifestWork) {
-			w.Spec.ManifestConfigs = []workv1.ManifestConfigOption{{FeedbackRules: []workv1.FeedbackRule{{}}}}
-		}, "feedbackRules"},
-		{"conditions", func(w *workv1.ManifestWork) {
-			w.Spec.ManifestConfigs = []workv1.ManifestConfigOption{{ConditionRules: []workv1.ConditionRule{{}}}}
-		}, "conditionRules"},
+		{"no rules", nil, nil, "StatusFeedbackSynced", metav1.ConditionTrue, "NoStatusFeedbackSynced", false},
+		{"values are the same", with(findings{wanted: true, values: value(1)}, false), with(findings{wanted: true, values: value(1)}, false), "StatusFeedbackSynced", metav1.ConditionTrue, "StatusFeedbackSynced", false},
+		{"values change", with(findings{wanted: true, values: value(1)}, false), with(findings{wanted: true, values: value(2)}, false), "StatusFeedbackSynced", metav1.ConditionTrue, "StatusFeedbackSynced", true},
+		{"a value cannot be had", nil, with(findings{wanted: true, values: value(1), feedback: "too long"}, false), "StatusFeedbackSynced", metav1.ConditionFalse, "StatusFeedbackSyncFailed", true},
+		{"a rule holds", nil, with(findings{conditions: []metav1.Condition{rule("Ready", metav1.ConditionTrue)}}, false), "Ready", metav1.ConditionTrue, "ConditionRuleEvaluated", true},
+		{"a rule still holds", with(findings{conditions: []metav1.Condition{rule("Ready", metav1.ConditionTrue)}}, false), with(findings{conditions: []metav1.Condition{rule("Ready", metav1.ConditionTrue)}}, false), "Ready", metav1.ConditionTrue, "ConditionRuleEvaluated", false},
+		{"a rule that is gone", with(findings{conditions: []metav1.Condition{rule("Ready", metav1.ConditionTrue)}}, false), with(findings{}, false), "Ready", "", "", false},
+		{"a rule says when it is available", with(findings{conditions: []metav1.Condition{rule("Available", metav1.ConditionFalse)}}, false), with(findings{conditions: []metav1.Condition{rule("Available", metav1.ConditionFalse)}}, false), "Available", metav1.ConditionFalse, "ConditionRuleEvaluated", false},
+		{"no rule says when it is applied", with(findings{conditions: []metav1.Condition{rule("Applied", metav1.ConditionFalse)}}, false), with(findings{conditions: []metav1.Condition{rule("Applied", metav1.ConditionFalse)}}, false), "Applied", metav1.ConditionTrue, "AppliedManifestComplete", false},
+		{"complete and gone", with(findings{conditions: []metav1.Condition{rule("Complete", metav1.ConditionTrue)}}, true), gone, "Complete", metav1.ConditionTrue, "ConditionRuleEvaluated", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			work := workOf(one)
-			test.change(work)
-			c := meta.FindStatusCondition(status(work, outcomes(work)).Conditions, conditionSupported)
+			before := status(work, work.Status, outcomes(work, test.first), old.Time)
+			next := status(work, before, outcomes(work, test.then), time.Now())
+			c := meta.FindStatusCondition(next.ResourceStatus.Manifests[0].Conditions, test.check)
+			if test.want == "" {
+				require.Nil(t, c)
+				return
+			}
 			require.NotNil(t, c)
-			require.Equal(t, metav1.ConditionFalse, c.Status)
-			require.Contains(t, c.Message, test.want)
+			require.Equal(t, test.want, c.Status)
+			require.Equal(t, test.reason, c.Reason)
+			require.Equal(t, test.moved, !c.LastTransitionTime.Equal(&old))
 		})
 	}
+}
+
+// TestNothingIsIgnored: what this agent does not do, it says.
+func TestNothingIsIgnored(t *testing.T) {
+	work := workOf(one)
+	work.Spec.ManifestConfigs = []workv1.ManifestConfigOption{{ConditionRules: []workv1.ConditionRule{{Condition: "Ready"}, {Condition: "Applied"}}}}
+	c := meta.FindStatusCondition(status(work, work.Status, outcomes(work), time.Now()).Conditions, conditionSupported)
+	require.NotNil(t, c)
+	require.Equal(t, metav1.ConditionFalse, c.Status)
+	require.Contains(t, c.Message, "names the condition Applied")
 }

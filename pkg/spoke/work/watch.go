@@ -7,179 +7,246 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/metadata"
-	"k8s.io/client-go/metadata/metadatainformer"
-	"k8s.io/client-go/tools/cache"
+	"k8s.io/utils/clock"
+	workv1 "open-cluster-management.io/api/work/v1"
 )
 
-// A record is what the agent knows of an object that a work applied: which manifest it had, what came of it, and what has
-// been seen of it since. While nothing but that has been seen, the object needs no request at all.
-type record struct {
-	hash      [sha256.Size]byte
-	owned     bool
-	uid       string
-	version   uint64 // resourceVersion after our own write
-	signature string // of the object after our own write
-	drifted   bool   // it has been changed or deleted since
+// identity names an object on the cluster, whatever the version of its API.
+type identity = workv1.ResourceIdentifier
 
-	seenVersion   uint64 // of the newest change that was seen
-	seenSignature string
-}
-
-// watcher sees every change of the objects that works have applied, by watching the metadata of their kinds. Of objects
-// that no work applied it keeps a few words each.
+// watcher sees what happens to the objects that works have to do with, by watching the metadata of their kinds. Of other
+// objects it keeps nothing, however many there are.
 type watcher struct {
 	client metadata.Interface
-	notify func(work string)
+	clock  clock.PassiveClock
+	notify func(work string, delay time.Duration, what change)
 
 	mu      sync.Mutex
 	ctx     context.Context // ends with the agent
-	records map[key]map[string]*record
-	watches map[schema.GroupVersionResource]*kindWatch
+	objects map[identity]*object
+	works   map[string]map[identity]*use
+	streams map[scope]*stream
+	users   map[scope]int // uses of objects in each namespace, and under namespace "" in all
 }
 
-type kindWatch struct {
-	stop   context.CancelFunc
-	synced cache.InformerSynced
+// change is what has happened to an object.
+type change int
+
+const (
+	drift    change = iota // it may differ from what a manifest says
+	progress               // it says something else about itself, as in its status
+)
+
+// An object is what is known of one that works have to do with.
+type object struct {
+	uid     string
+	version uint64 // resourceVersion of our newest write or look
+	content string // its signature at that version
+
+	seenVersion uint64 // of the newest change that was seen
+	seenContent string
+
+	uses map[string]*use // by work
 }
 
-func newWatcher(client metadata.Interface, notify func(string)) *watcher {
-	return &watcher{client: client, notify: notify, records: map[key]map[string]*record{}, watches: map[schema.GroupVersionResource]*kindWatch{}}
+// A use is what one work has to do with an object. While nothing but what the work itself did has been seen of the object, it
+// needs no request at all.
+type use struct {
+	gvr       schema.GroupVersionResource
+	treatment treatment
+	uid       string
+	drifted   bool // the object has been changed or deleted by somebody else since, or the work has not written it yet
+
+	every    time.Duration // how often what the object says about itself is looked at; negative if nobody wants to know
+	looked   time.Time
+	version  uint64 // at which it was looked at
+	findings *findings
 }
 
-// start lets the watches of kinds live until ctx ends.
+func newWatcher(client metadata.Interface, clock clock.PassiveClock, notify func(string, time.Duration, change)) *watcher {
+	return &watcher{
+		client: client, clock: clock, notify: notify,
+		objects: map[identity]*object{}, works: map[string]map[identity]*use{}, streams: map[scope]*stream{}, users: map[scope]int{},
+	}
+}
+
+// start lets watches live until ctx ends.
 func (w *watcher) start(ctx context.Context) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.ctx = ctx
 }
 
-// settled tells whether the object is, as far as anyone has seen, as this manifest left it.
-func (w *watcher) settled(k key, work string, hash [sha256.Size]byte, owned bool) (uid string, ok bool) {
+// expect watches an object that a work is about to write or to delete, so that nothing that happens to it is missed.
+func (w *watcher) expect(gvr schema.GroupVersionResource, id identity, work string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	r := w.records[k][work]
-	if r == nil || r.drifted || r.hash != hash || r.owned != owned {
+	w.use(gvr, id, work)
+}
+
+// use is the record of a work's object, which is made if there is none. The caller holds the lock.
+func (w *watcher) use(gvr schema.GroupVersionResource, id identity, work string) (*object, *use) {
+	o := w.objects[id]
+	if o == nil {
+		o = &object{uses: map[string]*use{}}
+		w.objects[id] = o
+	}
+	u := o.uses[work]
+	if u != nil && u.gvr == gvr {
+		return o, u
+	}
+	if u != nil {
+		w.drop(id, work)
+		w.objects[id] = o
+	}
+	u = &use{gvr: gvr, drifted: true, every: -1}
+	o.uses[work] = u
+	if w.works[work] == nil {
+		w.works[work] = map[identity]*use{}
+	}
+	w.works[work][id] = u
+	w.users[scope{gvr, ""}]++
+	if id.Namespace != "" {
+		w.users[scope{gvr, id.Namespace}]++
+	}
+	w.watch(gvr, id.Namespace)
+	return o, u
+}
+
+// settled tells whether the object is, as far as anyone has seen, as this treatment of its manifest left it.
+func (w *watcher) settled(id identity, work string, t treatment) (uid string, ok bool) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	u := w.works[work][id]
+	if u == nil || u.drifted || u.treatment != t {
 		return "", false
 	}
-	watch := w.watches[k.gvr]
-	return r.uid, watch != nil && watch.synced()
+	return u.uid, w.watched(u.gvr, id.Namespace)
 }
 
-// applied notes what an object is after our write, and watches its kind from then on.
-func (w *watcher) applied(k key, work string, hash [sha256.Size]byte, owned bool, live v1.Object) {
+// settle notes what an object is after a work wrote or looked at it.
+func (w *watcher) settle(gvr schema.GroupVersionResource, id identity, work string, t treatment, live v1.Object) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.records[k] == nil {
-		w.records[k] = map[string]*record{}
+	o, u := w.use(gvr, id, work)
+	version, content := number(live.GetResourceVersion()), signature(live)
+	if version >= o.version || string(live.GetUID()) != o.uid {
+		o.uid, o.version, o.content = string(live.GetUID()), version, content
 	}
-	next := &record{hash: hash, owned: owned, uid: string(live.GetUID()), version: number(live.GetResourceVersion()), signature: signature(live)}
-	if before := w.records[k][work]; before != nil && before.seenVersion > next.version && before.seenSignature != next.signature {
-		next.drifted = true // somebody was there between our write and this note of it, and the work has been called for
-	}
-	w.records[k][work] = next
-	w.watch(k.gvr)
+	u.treatment, u.uid = t, string(live.GetUID())
+	// Was somebody there between our request and this note of it? Then the work has been called for.
+	u.drifted = o.seenVersion > o.version && o.seenContent != o.content
 }
 
-// forget drops what a work no longer has on the cluster, and the watch of a kind of which nothing is left.
-func (w *watcher) forget(work string, keep map[key]bool) {
+// forget drops what a work no longer has to do with, and watches that nobody needs any more.
+func (w *watcher) forget(work string, keep map[identity]bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	used := map[schema.GroupVersionResource]bool{}
-	for k, works := range w.records {
-		if works[work] != nil && !keep[k] {
-			delete(works, work)
-		}
-		if len(works) == 0 {
-			delete(w.records, k)
-			continue
-		}
-		used[k.gvr] = true
-	}
-	for gvr, watch := range w.watches {
-		if !used[gvr] {
-			watch.stop()
-			delete(w.watches, gvr)
+	for id := range w.works[work] {
+		if !keep[id] {
+			w.drop(id, work)
 		}
 	}
 }
 
-// expect watches an object that a work is about to write or to delete, so that nothing that happens to it is missed.
-func (w *watcher) expect(k key, work string) {
+// drop ends the use of an object. The caller holds the lock.
+func (w *watcher) drop(id identity, work string) {
+	u := w.works[work][id]
+	delete(w.works[work], id)
+	if len(w.works[work]) == 0 {
+		delete(w.works, work)
+	}
+	delete(w.objects[id].uses, work)
+	if len(w.objects[id].uses) == 0 {
+		delete(w.objects, id)
+	}
+	w.release(scope{u.gvr, ""})
+	if id.Namespace != "" {
+		w.release(scope{u.gvr, id.Namespace})
+	}
+}
+
+func (w *watcher) release(s scope) {
+	if w.users[s]--; w.users[s] > 0 {
+		return
+	}
+	delete(w.users, s)
+	w.unwatch(s)
+}
+
+// seen compares what happened to an object with what was done to it here. A change that another work of this agent made is
+// no drift: two works that want different things of an object would otherwise undo each other's for ever. The last one that
+// changed has its way, and both are called for when somebody else changes the object.
+func (w *watcher) seen(id identity, o *v1.PartialObjectMetadata, deleted bool) {
+	if !w.known(id) {
+		return
+	}
+	content := "gone"
+	if !deleted {
+		content = signature(o)
+	}
+	w.happened(id, string(o.UID), number(o.ResourceVersion), content)
+}
+
+func (w *watcher) known(id identity) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.records[k] == nil {
-		w.records[k] = map[string]*record{}
-	}
-	if w.records[k][work] == nil {
-		w.records[k][work] = &record{drifted: true}
-	}
-	w.watch(k.gvr)
+	return w.objects[id] != nil
 }
 
-// watch begins to watch a kind. The caller holds the lock.
-func (w *watcher) watch(gvr schema.GroupVersionResource) {
-	if w.watches[gvr] != nil || w.ctx == nil {
-		return
-	}
-	ctx, stop := context.WithCancel(w.ctx)
-	informer := metadatainformer.NewFilteredMetadataInformer(w.client, gvr, v1.NamespaceAll, 0, cache.Indexers{}, nil).Informer()
-	// Errors below are of an informer that has started; this one has not.
-	_ = informer.SetTransform(inFewWords)
-	registration, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(obj any) { w.seen(gvr, obj, false) },
-		UpdateFunc: func(_, obj any) { w.seen(gvr, obj, false) },
-		DeleteFunc: func(obj any) { w.seen(gvr, obj, true) },
-	})
-	if err != nil {
-		stop()
-		return
-	}
-	w.watches[gvr] = &kindWatch{stop: stop, synced: registration.HasSynced}
-	go informer.Run(ctx.Done())
-}
-
-// seen compares what happened to an object with what we did to it.
-func (w *watcher) seen(gvr schema.GroupVersionResource, obj any, deleted bool) {
-	if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-		obj = gone.Obj
-	}
-	o, ok := obj.(*v1.PartialObjectMetadata)
-	if !ok {
-		return
-	}
+// happened takes note of the state of an object at a version.
+func (w *watcher) happened(id identity, uid string, version uint64, content string) {
 	w.mu.Lock()
-	var changed []string
-	for work, r := range w.records[key{gvr, o.Namespace, o.Name}] {
-		ours := !deleted && (o.Annotations[signatureKey] == r.signature || number(o.ResourceVersion) < r.version)
-		if ours && string(o.UID) == r.uid {
-			continue
+	o := w.objects[id]
+	if o == nil || version < o.seenVersion {
+		w.mu.Unlock()
+		return
+	}
+	o.seenVersion, o.seenContent = version, content
+	calls := map[string]time.Duration{}
+	what := drift
+	switch {
+	case version < o.version || (version == o.version && uid == o.uid && content != "gone"):
+	case content == o.content && uid == o.uid:
+		what = progress
+		for work, u := range o.uses {
+			if u.every >= 0 && version > u.version {
+				calls[work] = max(0, u.looked.Add(u.every).Sub(w.clock.Now()))
+			}
 		}
-		r.drifted, r.seenVersion, r.seenSignature = true, number(o.ResourceVersion), o.Annotations[signatureKey]
-		changed = append(changed, work)
+	default:
+		for work, u := range o.uses {
+			u.drifted = true
+			calls[work] = 0
+		}
 	}
 	w.mu.Unlock()
-	for _, work := range changed {
-		w.notify(work)
+	for work, delay := range calls {
+		w.notify(work, delay, what)
 	}
 }
 
-// signatureKey is where inFewWords leaves an object's signature.
-const signatureKey = "signature"
-
-// inFewWords keeps of an object its name and a signature of what matters about it.
-func inFewWords(obj any) (any, error) {
-	o, ok := obj.(*v1.PartialObjectMetadata)
-	if !ok {
-		return obj, nil
+// listed takes note of a list of a scope: what was there and is not listed is gone.
+func (w *watcher) listed(s scope, present map[identity]bool, version uint64) {
+	w.mu.Lock()
+	var gone []identity
+	for id, o := range w.objects {
+		if id.Group != s.gvr.Group || id.Resource != s.gvr.Resource || present[id] || o.version > version || o.version == 0 {
+			continue
+		}
+		if s.namespace == "" || s.namespace == id.Namespace {
+			gone = append(gone, id)
+		}
 	}
-	return &v1.PartialObjectMetadata{ObjectMeta: v1.ObjectMeta{
-		Name: o.Name, Namespace: o.Namespace, UID: o.UID, ResourceVersion: o.ResourceVersion,
-		Annotations: map[string]string{signatureKey: signature(o)},
-	}}, nil
+	w.mu.Unlock()
+	for _, id := range gone {
+		w.happened(id, "", version, "gone")
+	}
 }
 
 // signature changes whenever an object may differ from what a manifest says. An object with a generation counts the
@@ -190,7 +257,7 @@ func signature(o v1.Object) string {
 	if o.GetGeneration() == 0 {
 		content = "v" + o.GetResourceVersion()
 	}
-	sum := sha256.Sum256(fmt.Append(nil, content, o.GetUID(), o.GetLabels(), o.GetAnnotations(), owners(o), o.GetDeletionTimestamp() != nil))
+	sum := sha256.Sum256(fmt.Append(nil, content, o.GetUID(), o.GetLabels(), o.GetAnnotations(), owners(o), o.GetFinalizers(), o.GetDeletionTimestamp() != nil))
 	return hex.EncodeToString(sum[:12])
 }
 

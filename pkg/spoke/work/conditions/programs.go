@@ -1,0 +1,128 @@
+package conditions
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/google/cel-go/cel"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+	"k8s.io/apimachinery/pkg/util/version"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"k8s.io/apiserver/pkg/cel/environment"
+	"k8s.io/apiserver/pkg/cel/library"
+	"k8s.io/utils/lru"
+)
+
+const (
+	// maxPrograms bounds the compiled expressions that are kept. Works of one kind of application share theirs.
+	maxPrograms = 256
+
+	// maxExpressionBytes bounds one expression: compiling has no budget of its own.
+	maxExpressionBytes = 4 << 10
+)
+
+// internalError is a failure that the writer of an expression can do nothing about.
+type internalError struct{ error }
+
+// programs compiles expressions and keeps them.
+type programs struct {
+	environments func() (*environments, error)
+	compiled     *lru.Cache
+}
+
+// environments say what expressions may use: object, and in those of messages result as well.
+type environments struct{ rule, message *cel.Env }
+
+type programKey struct {
+	expression string
+	withResult bool
+}
+
+// A program is a compiled expression, or the reason why it cannot be one.
+type program struct {
+	cel.Program
+	err error
+}
+
+func newPrograms() *programs {
+	return &programs{environments: sync.OnceValues(newEnvironments), compiled: lru.New(maxPrograms)}
+}
+
+func newEnvironments() (*environments, error) {
+	rule, err := newEnvironment(cel.Variable("object", cel.DynType))
+	if err != nil {
+		return nil, err
+	}
+	message, err := newEnvironment(cel.Variable("object", cel.DynType), cel.Variable("result", cel.BoolType))
+	if err != nil {
+		return nil, err
+	}
+	return &environments{rule, message}, nil
+}
+
+// newEnvironment has Kubernetes' libraries and upstream's function hasConditions.
+func newEnvironment(variables ...cel.EnvOption) (*cel.Env, error) {
+	set, err := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).Extend(environment.VersionedOptions{
+		IntroducedVersion: version.MajorMinor(1, 0), // ours are as old as anything
+		EnvOptions: append(variables, cel.Function("hasConditions",
+			cel.Overload("status_has_conditions", []*cel.Type{cel.DynType}, cel.BoolType, cel.UnaryBinding(hasConditions)))),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("set up CEL: %w", err)
+	}
+	return set.StoredExpressionsEnv(), nil
+}
+
+// hasConditions tells whether a status has any conditions; of what is no status it does not.
+func hasConditions(status ref.Val) ref.Val {
+	mapping, ok := status.(traits.Mapper)
+	if !ok {
+		return types.False
+	}
+	found, ok := mapping.Find(types.String("conditions"))
+	if !ok {
+		return types.False
+	}
+	list, ok := found.(traits.Lister)
+	return types.Bool(ok && list.Size() != types.IntZero)
+}
+
+// get compiles an expression, unless that has been done.
+func (p *programs) get(expression string, withResult bool) (cel.Program, error) {
+	key := programKey{expression, withResult}
+	if known, ok := p.compiled.Get(key); ok {
+		return known.(program).Program, known.(program).err
+	}
+	made, err := p.compile(expression, withResult)
+	if len(expression) <= maxExpressionBytes {
+		p.compiled.Add(key, program{made, err})
+	}
+	return made, err
+}
+
+func (p *programs) compile(expression string, withResult bool) (cel.Program, error) {
+	if len(expression) > maxExpressionBytes {
+		return nil, fmt.Errorf("the expression has %d bytes, more than the limit of %d", len(expression), maxExpressionBytes)
+	}
+	all, err := p.environments()
+	if err != nil {
+		return nil, &internalError{err}
+	}
+	env := all.rule
+	if withResult {
+		env = all.message
+	}
+	ast, issues := env.Compile(expression)
+	if err := issues.Err(); err != nil {
+		// The first line says what is wrong and where; the rest draws the expression.
+		return nil, fmt.Errorf("compile: %s", strings.Split(err.Error(), "\n")[0])
+	}
+	made, err := env.Program(ast, cel.CostLimit(celconfig.PerCallLimit), cel.CostTracking(&library.CostEstimator{}), cel.InterruptCheckFrequency(celconfig.CheckFrequency))
+	if err != nil {
+		return nil, &internalError{err}
+	}
+	return made, nil
+}
