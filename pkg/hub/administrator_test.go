@@ -16,6 +16,7 @@ import (
 	"k8s.io/component-base/featuregate"
 	clusterclient "open-cluster-management.io/api/client/cluster/clientset/versioned"
 	operatorclient "open-cluster-management.io/api/client/operator/clientset/versioned"
+	workclient "open-cluster-management.io/api/client/work/clientset/versioned"
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
 	clusterv1beta2 "open-cluster-management.io/api/cluster/v1beta2"
 	operatorv1 "open-cluster-management.io/api/operator/v1"
@@ -27,6 +28,7 @@ type administrator struct {
 	ctx        context.Context
 	kube       *kubernetes.Clientset
 	clusters   *clusterclient.Clientset
+	works      *workclient.Clientset
 	operator   *operatorclient.Clientset
 	extensions *apiextensions.Clientset
 	profiles   dynamic.NamespaceableResourceInterface
@@ -41,6 +43,7 @@ func newAdministrator(t *testing.T) *administrator {
 		T: t, ctx: ctx,
 		kube:       kubernetes.NewForConfigOrDie(access),
 		clusters:   clusterclient.NewForConfigOrDie(access),
+		works:      workclient.NewForConfigOrDie(access),
 		operator:   operatorclient.NewForConfigOrDie(access),
 		extensions: apiextensions.NewForConfigOrDie(access),
 		profiles:   client.Resource(schema.GroupVersionResource{Group: "multicluster.x-k8s.io", Version: "v1alpha1", Resource: "clusterprofiles"}),
@@ -50,7 +53,18 @@ func newAdministrator(t *testing.T) *administrator {
 // gate switches a feature while the hub runs, through the ClusterManager.
 func (i *administrator) gate(name featuregate.Feature, mode operatorv1.FeatureGateModeType) {
 	i.Helper()
-	patch := fmt.Appendf(nil, `{"spec":{"registrationConfiguration":{"featureGates":[{"feature":%q,"mode":%q}]}}}`, name, mode)
+	i.gateOf("registrationConfiguration", name, mode)
+}
+
+// workGate is gate for a feature of works.
+func (i *administrator) workGate(name featuregate.Feature, mode operatorv1.FeatureGateModeType) {
+	i.Helper()
+	i.gateOf("workConfiguration", name, mode)
+}
+
+func (i *administrator) gateOf(component string, name featuregate.Feature, mode operatorv1.FeatureGateModeType) {
+	i.Helper()
+	patch := fmt.Appendf(nil, `{"spec":{%q:{"featureGates":[{"feature":%q,"mode":%q}]}}}`, component, name, mode)
 	managers := i.operator.OperatorV1().ClusterManagers()
 	want, err := managers.Patch(i.ctx, "cluster-manager", types.MergePatchType, patch, metav1.PatchOptions{})
 	require.NoError(i, err)

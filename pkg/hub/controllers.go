@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/sirupsen/logrus"
+	corev1 "k8s.io/api/core/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
@@ -37,6 +38,7 @@ import (
 	"nave/pkg/controller/featurelabel"
 	"nave/pkg/controller/kube"
 	"nave/pkg/controller/signing"
+	"nave/pkg/controller/workttl"
 	"nave/pkg/log"
 )
 
@@ -223,14 +225,20 @@ func (c *controlling) build(s *clients, record recorder) (map[string]runner, err
 		KubeInformers: s.kubeInformers, AddonInformers: s.addonInformers,
 	})
 	add("addontoken", r, err)
+	r, err = workttl.New(workttl.Config{
+		Log: c.logger("workttl"), Works: s.works, WorkInformers: s.workInformers, Settings: c.hub.config.Settings, Clock: c.hub.config.Clock,
+	})
+	add("workttl", r, err)
 	return all, errors.Join(errs...)
 }
 
-// withoutContent keeps of a work, in the caches of the hub's controllers, what they look at: that it exists. Manifests and
-// status are nearly all of its bytes.
+// withoutContent keeps of a work, in the caches of the hub's controllers, what they look at: that it exists, and when it is
+// to end. Manifests and status are nearly all of its bytes, and kubectl's note of what it applied holds the manifests again.
 func withoutContent(obj any) (any, error) {
 	if work, ok := obj.(*workv1.ManifestWork); ok {
-		work.ManagedFields, work.Spec, work.Status = nil, workv1.ManifestWorkSpec{}, workv1.ManifestWorkStatus{}
+		work.ManagedFields = nil
+		delete(work.Annotations, corev1.LastAppliedConfigAnnotation)
+		work.Spec, work.Status = workttl.Kept(work)
 	}
 	return obj, nil
 }
