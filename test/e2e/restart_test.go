@@ -71,10 +71,16 @@ type agentProcess struct {
 // startAgent joins the lab's cluster to the hub under a name that need not be the cluster's own in the lab.
 func startAgent(t *testing.T, b *bench, cluster, token, name, dataDir string) *agentProcess {
 	t.Helper()
+	return startAgentWith(t, b, b.ClusterKubeconfig(cluster), token, name, dataDir)
+}
+
+// startAgentWith does so with the access to the cluster that a kubeconfig gives.
+func startAgentWith(t *testing.T, b *bench, kubeconfig, token, name, dataDir string) *agentProcess {
+	t.Helper()
 	hub, err := b.Hub()
 	require.NoError(t, err)
 	a := &agentProcess{log: &bytes.Buffer{}}
-	a.cmd = exec.Command(b.binary, "agent", "--data-dir", dataDir, "--server", hub.Host, "--cluster-name", name, "--kubeconfig", b.ClusterKubeconfig(cluster))
+	a.cmd = exec.Command(b.binary, "agent", "--data-dir", dataDir, "--server", hub.Host, "--cluster-name", name, "--kubeconfig", kubeconfig)
 	a.cmd.Env = append(os.Environ(), "NAVE_TOKEN="+token)
 	a.cmd.Stdout, a.cmd.Stderr = a.log, a.log
 	require.NoError(t, a.cmd.Start())
