@@ -1,56 +1,15 @@
-// Package footprint gives memory back that a process needed only to start.
+// Package footprint gives memory back that a process needed only to start or for a burst of work, and keeps garbage small.
 package footprint
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"os"
 	"runtime/debug"
 	"strings"
-	"time"
 
-	"github.com/sirupsen/logrus"
 	"golang.org/x/sys/unix"
 )
-
-const (
-	// settling is how long after readiness start-up still goes on: caches fill, and the first garbage collections walk
-	// through tables of everything.
-	settling = 10 * time.Second
-	settled  = 25 * time.Second
-	// every is how often a process that has settled looks again for what a burst of work has left. It costs a tenth of a
-	// second.
-	every = 10 * time.Minute
-)
-
-// Trim releases memory while a process settles and from time to time after that, until ctx ends. What cannot be given back
-// is only kept.
-func Trim(ctx context.Context, log logrus.FieldLogger) error {
-	for _, pause := range []time.Duration{settling, settled - settling} {
-		if !after(ctx, pause, log) {
-			return nil
-		}
-	}
-	for after(ctx, every, log) {
-	}
-	return nil
-}
-
-// after releases once the pause is over; it tells whether ctx goes on.
-func after(ctx context.Context, pause time.Duration, log logrus.FieldLogger) bool {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		if err := Release(); err != nil {
-			log.WithError(err).Debug("memory is not given back")
-		}
-		return true
-	}
-}
 
 // Release returns free heap to the system, and lets go of the pages of this binary that are mapped: the code and tables of
 // everything that start-up went through, of which little is needed again. What is, comes back from the page cache at the

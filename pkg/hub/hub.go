@@ -172,6 +172,8 @@ func (h *Hub) Run(ctx context.Context) error {
 		// Building the API's schemas leaves twice as much garbage as a hub needs.
 		return footprint.Trim(ctx, h.config.Log)
 	}))
+	// Not earlier: while schemas are built, nearly everything is garbage, and a start would take half as long again.
+	group.Add("pace", lifecycle.Background(footprint.Pace))
 	return errors.Join(group.Run(ctx), h.close())
 }
 
