@@ -57,6 +57,9 @@ func (l *Loop) Add(key string) {
 // AddAfter asks for key to be handled once the duration is over.
 func (l *Loop) AddAfter(key string, d time.Duration) { l.queue.AddAfter(key, d) }
 
+// Waiting is how many keys wait for a worker.
+func (l *Loop) Waiting() int { return l.queue.Len() }
+
 // Run works until ctx ends and returns when every worker has stopped.
 func (l *Loop) Run(ctx context.Context) error {
 	stop := context.AfterFunc(ctx, l.queue.ShutDown)

@@ -60,20 +60,20 @@ func (a *Agent) findApplied(work string) *workv1.AppliedManifestWork {
 		if amw.Name == a.appliedName(work) {
 			return amw
 		}
-		if amw.Spec.AgentID == a.AgentID && amw.Annotations[registrationAnnotation] == string(a.registration()) {
+		if self := a.registration(); self != "" && amw.Spec.AgentID == a.AgentID && amw.Annotations[registrationAnnotation] == self {
 			other = amw
 		}
 	}
 	return other
 }
 
-// registration is the uid of the ManagedCluster by which this agent knows the hub.
-func (a *Agent) registration() types.UID {
+// registration is the uid of the ManagedCluster by which this agent knows the hub; empty where that may not be read.
+func (a *Agent) registration() string {
 	self, err := a.clusters.Get(a.Cluster)
 	if err != nil {
-		return "unknown"
+		return ""
 	}
-	return self.UID
+	return string(self.UID)
 }
 
 // ensureApplied returns the AppliedManifestWork that stands on the cluster for a work, and what it knows, to which the objects
@@ -93,9 +93,7 @@ func (a *Agent) ensureApplied(ctx context.Context, work *workv1.ManifestWork, ma
 	if err != nil {
 		return nil, nil, err
 	}
-	before := len(inv.items)
-	inv.expect(work, manifests)
-	if len(inv.items) == before {
+	if !inv.expect(work, manifests) {
 		return found, inv, nil
 	}
 	return found, inv, a.saveNotes(ctx, found, inv)
@@ -111,7 +109,7 @@ func (a *Agent) createApplied(ctx context.Context, work *workv1.ManifestWork, ma
 	amw := &workv1.AppliedManifestWork{
 		ObjectMeta: metav1.ObjectMeta{
 			Name: a.appliedName(work.Name), Labels: work.Labels, Finalizers: []string{appliedFinalizer},
-			Annotations: annotationsWith(text, map[string]string{registrationAnnotation: string(a.registration())}),
+			Annotations: annotations(text, a.registration()),
 		},
 		Spec: workv1.AppliedManifestWorkSpec{HubHash: a.hubHash, ManifestWorkName: work.Name, AgentID: a.AgentID},
 	}
@@ -143,7 +141,10 @@ func (a *Agent) inventoryOf(amw *workv1.AppliedManifestWork) (*inventory, error)
 // claim keeps an AppliedManifestWork up to date with its work: whose it is (one that upstream's klusterlet left for the same
 // work of the same hub becomes ours, otherwise nobody would evict it), the registration, the labels.
 func (a *Agent) claim(ctx context.Context, amw *workv1.AppliedManifestWork, work *workv1.ManifestWork) error {
-	registration := string(a.registration())
+	registration := a.registration()
+	if registration == "" {
+		registration = amw.Annotations[registrationAnnotation]
+	}
 	labels := labelChanges(amw.Labels, work.Labels)
 	if amw.Spec.AgentID == a.AgentID && amw.Annotations[registrationAnnotation] == registration && len(labels) == 0 {
 		return nil

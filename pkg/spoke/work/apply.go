@@ -90,13 +90,19 @@ func (a *Agent) bring(ctx context.Context, p pass, m *manifest) (result, *unstru
 		return r, nil
 	}
 	// Watched before it is written, so that no change goes by unseen.
-	a.watcher.expect(m.gvr, m.id(), p.work.Name)
+	a.watcher.begin(m.gvr, m.id(), p.work.Name)
 	begun := a.Clock.Now()
 	live, manager, err := a.apply(ctx, p, m, r.done)
 	metricApply.WithLabelValues(string(strategyFor(p.work, m).Type), outcome(err)).Observe(a.Clock.Since(begun).Seconds())
+	meanwhile := false
 	if err == nil && live != nil {
 		r.manager = manager
-		a.watcher.settle(m.gvr, m.id(), p.work.Name, t, live)
+		meanwhile = a.watcher.settle(m.gvr, m.id(), p.work.Name, t, live)
+	} else {
+		meanwhile = a.watcher.fail(m.id(), p.work.Name)
+	}
+	if meanwhile {
+		r.again = max(a.pace.drift(p.work.Name), time.Millisecond)
 	}
 	return r.with(live, err), live
 }

@@ -9,7 +9,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"maps"
 	"slices"
 	"strings"
 
@@ -139,16 +138,19 @@ func (inv *inventory) text() (string, error) {
 	return gzipPrefix + base64.StdEncoding.EncodeToString(packed.Bytes()), nil
 }
 
-// expect adds the objects that are to be applied and to go with their work.
-func (inv *inventory) expect(work *workv1.ManifestWork, manifests []*manifest) {
+// expect adds the objects that are to be applied and to go with their work, and tells whether there are any new ones.
+func (inv *inventory) expect(work *workv1.ManifestWork, manifests []*manifest) bool {
+	grown := false
 	for _, m := range manifests {
 		if m.err != nil || !owned(work, m) {
 			continue
 		}
-		if _, known := inv.items[m.id()]; !known {
-			inv.items[m.id()] = item{version: m.gvr.Version}
+		if i := inv.items[m.id()]; i.version == "" {
+			i.version, grown = m.gvr.Version, true
+			inv.items[m.id()] = i
 		}
 	}
+	return grown
 }
 
 // take notes what came of a pass over a work's manifests.
@@ -207,14 +209,13 @@ func sorted(all []workv1.AppliedManifestResourceMeta) []workv1.AppliedManifestRe
 	return all
 }
 
-// annotationsWith are an AppliedManifestWork's annotations with the inventory in them.
-func annotationsWith(text string, own map[string]string) map[string]string {
-	out := maps.Clone(own)
-	if out == nil {
-		out = map[string]string{}
+// annotations are those of a new AppliedManifestWork.
+func annotations(inventory, registration string) map[string]string {
+	all := map[string]string{inventoryAnnotation: inventory}
+	if registration != "" {
+		all[registrationAnnotation] = registration
 	}
-	out[inventoryAnnotation] = text
-	return out
+	return all
 }
 
 func ownerOf(amw *workv1.AppliedManifestWork) metav1.OwnerReference {

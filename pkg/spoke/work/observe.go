@@ -59,7 +59,9 @@ func (a *Agent) observe(ctx context.Context, p pass, r *result, live *unstructur
 	}
 	r.findings = a.look(ctx, live, config)
 	r.findings.rules = rules
-	a.watcher.find(r.id(), p.work.Name, every, r.findings, live)
+	if a.watcher.find(r.id(), p.work.Name, every, r.findings, live) {
+		r.again = sooner(r.again, every) // it has changed since
+	}
 	if a.watcher.blind(r.gvr, r.object.GetNamespace()) {
 		r.again = sooner(r.again, every)
 	}
@@ -76,7 +78,7 @@ func (r *result) noteDone() {
 
 func unseen(err error) *findings {
 	if apierrors.IsNotFound(err) {
-		return &findings{missing: true}
+		return &findings{missing: true, feedback: "the resource is not on the cluster"}
 	}
 	return &findings{missing: true, feedback: err.Error()}
 }
@@ -115,13 +117,16 @@ func (a *Agent) hashOfRules(config workv1.ManifestConfigOption) [sha256.Size]byt
 	return sha256.Sum256(fmt.Append(text, a.limits()))
 }
 
-// find notes what was found of an object at a version.
-func (w *watcher) find(id identity, work string, every time.Duration, f *findings, live metav1.Object) {
+// find notes what was found of an object at a version, and tells whether a newer one has been seen.
+func (w *watcher) find(id identity, work string, every time.Duration, f *findings, live metav1.Object) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if u := w.works[work][id]; u != nil {
-		u.every, u.looked, u.version, u.findings = every, w.clock.Now(), number(live.GetResourceVersion()), f
+	u := w.works[work][id]
+	if u == nil {
+		return false
 	}
+	u.every, u.looked, u.version, u.findings = every, w.clock.Now(), number(live.GetResourceVersion()), f
+	return w.objects[id].seenVersion > u.version
 }
 
 // found is what was found of an object by these rules, if it has not changed since, or if it is too soon to look again. The

@@ -21,6 +21,11 @@ const (
 	firstFailed = 4 * time.Second
 	lastFailed  = 45 * time.Second
 
+	// One that waits for something that is about to be there is tried again much sooner, since most often it is another
+	// manifest of the same work.
+	firstSoon = 20 * time.Millisecond
+	lastSoon  = 10 * time.Second
+
 	// blindEvery is how often objects are looked at whose changes the agent cannot watch.
 	blindEvery = 20 * time.Second
 )
@@ -49,16 +54,17 @@ func (p *pace) drift(work string) time.Duration {
 	return p.repairs[work].ReserveN(now, 1).DelayFrom(now)
 }
 
-// failed is after how long a work that failed once more is tried again.
-func (p *pace) failed(work string) time.Duration {
+// failed is after how long a work that failed once more is tried again. soon is for what may pass by itself.
+func (p *pace) failed(work string, soon bool) time.Duration {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	wait := lastFailed
-	if n := p.failures[work]; n < 4 {
-		wait = min(firstFailed<<n, lastFailed)
+	first, last := firstFailed, lastFailed
+	if soon {
+		first, last = firstSoon, lastSoon
 	}
+	n := min(p.failures[work], 16) // twice as long so often is longer than any of the limits
 	p.failures[work]++
-	return reconcile.Jitter(wait)
+	return reconcile.Jitter(min(first<<n, last))
 }
 
 // succeeded ends a row of failures.

@@ -21,6 +21,9 @@ import (
 // workFinalizer keeps a work on the hub until what it applied is gone from the cluster.
 const workFinalizer = "cluster.open-cluster-management.io/manifest-work-cleanup"
 
+// saveLater is how long what may wait does, while works queue up.
+const saveLater = 5 * time.Second
+
 // reconcile brings the cluster in line with one work of the hub, and with its absence.
 func (a *Agent) reconcile(ctx context.Context, name string) (time.Duration, error) {
 	begun := a.Clock.Now()
@@ -88,6 +91,9 @@ func (a *Agent) reconcileStrays(ctx context.Context, name string) (again time.Du
 		return 0, fmt.Errorf("applied manifest works of work %s: %w", name, err)
 	}
 	var errs []error
+	if len(found) == 0 {
+		a.ended.Delete(name) // nothing is left that it would tell anything about
+	}
 	for _, obj := range found {
 		amw := obj.(*workv1.AppliedManifestWork)
 		if a.stands(amw) {
@@ -113,7 +119,10 @@ func (a *Agent) reconcileStray(ctx context.Context, amw *workv1.AppliedManifestW
 	if amw.DeletionTimestamp == nil {
 		return a.evict(ctx, amw)
 	}
-	_, again, err := a.tearDown(ctx, amw)
+	left, again, err := a.tearDown(ctx, amw)
+	if _, missing := a.works.Get(amw.Spec.ManifestWorkName); err == nil && len(left) == 0 && missing != nil {
+		a.watcher.forget(amw.Spec.ManifestWorkName, nil)
+	}
 	return again, err
 }
 
@@ -134,7 +143,6 @@ func (a *Agent) tearDown(ctx context.Context, amw *workv1.AppliedManifestWork) (
 	if len(left) > 0 {
 		return left, lookAgain, nil
 	}
-	a.watcher.forget(amw.Spec.ManifestWorkName, nil)
 	return nil, 0, a.releaseApplied(ctx, amw)
 }
 
@@ -148,6 +156,7 @@ func (a *Agent) pursue(ctx context.Context, work *workv1.ManifestWork) (time.Dur
 		return 0, errors.Join(err, holdErr)
 	}
 	if amw.DeletionTimestamp != nil { // its end is an event, and then another one is made
+		a.watcher.forget(work.Name, nil)
 		_, again, err := a.tearDown(ctx, amw)
 		_, holdErr := held()
 		return again, errors.Join(err, holdErr)
@@ -203,7 +212,12 @@ func (a *Agent) applyWork(ctx context.Context, p pass, held func() (*workv1.Mani
 	// Hub and cluster are told at the same time. A crash between the two is mended by the next start.
 	var saving sync.WaitGroup
 	var saveErr error
-	saving.Go(func() { saveErr = a.saveApplied(ctx, p.amw, p.inventory) })
+	later := a.mayWait(p.inventory)
+	saving.Go(func() {
+		if !later {
+			saveErr = a.saveApplied(ctx, p.amw, p.inventory)
+		}
+	})
 	work, reportErr := held()
 	gone := apierrors.IsNotFound(reportErr)
 	if reportErr == nil {
@@ -213,10 +227,24 @@ func (a *Agent) applyWork(ctx context.Context, p pass, held func() (*workv1.Mani
 	if gone || apierrors.IsNotFound(saveErr) {
 		return 0, a.abandon(ctx, p)
 	}
-	if err := errors.Join(pruneErr, saveErr, reportErr, retriable(results)); err != nil {
+	if err := errors.Join(pruneErr, saveErr, reportErr); err != nil {
 		return 0, err
 	}
-	return a.lookAt(p, results, left), nil
+	again := a.lookAt(p, results, left)
+	if later {
+		again = sooner(again, reconcile.Jitter(saveLater))
+	}
+	return again, nil
+}
+
+// mayWait tells whether the list of what is applied may be written later: while many works wait for a worker, and nothing is
+// in it that the inventory, which is written before anything is applied, does not say as well.
+func (a *Agent) mayWait(inv *inventory) bool {
+	if a.loop.Waiting() <= workers {
+		return false
+	}
+	text, err := inv.text()
+	return err == nil && text == inv.noted
 }
 
 // abandon takes back what was applied for a work, or under an AppliedManifestWork, that was gone meanwhile.
@@ -231,16 +259,17 @@ func (a *Agent) lookAt(p pass, results []result, left []remainder) time.Duration
 	if len(left) > 0 {
 		again = lookAgain
 	}
-	failed := false
+	failed, soon := false, false
 	for _, r := range results {
 		failed = failed || r.err != nil
+		soon = soon || (r.err != nil && !forAPerson(r.err))
 		again = sooner(again, r.again)
 	}
 	if !failed {
 		a.pace.succeeded(p.work.Name)
 		return again
 	}
-	return sooner(again, a.pace.failed(p.work.Name))
+	return sooner(again, a.pace.failed(p.work.Name, soon))
 }
 
 // prune deletes what the work applied once and no longer lists, and lets go of what it lists but is not to go with it any
@@ -322,10 +351,10 @@ func (a *Agent) finish(ctx context.Context, work *workv1.ManifestWork) (time.Dur
 	if err != nil {
 		return 0, err
 	}
-	if err := a.reportDeleting(ctx, work, left); err != nil {
-		return 0, err
+	if len(left) == 0 {
+		return 0, a.letGo(ctx, work)
 	}
-	return again, nil // the end of the AppliedManifestWork calls again
+	return again, a.reportDeleting(ctx, work, left)
 }
 
 // letGo takes the finalizer off a work of which nothing is left.
@@ -355,17 +384,8 @@ func (a *Agent) endApplied(ctx context.Context, work *workv1.ManifestWork, amw *
 	return a.deleteApplied(ctx, amw)
 }
 
-// retriable is an error if something failed that may work at once again: a kind that is about to be served, a namespace
-// that is about to be there, a conflict. What a person has to mend is tried again later.
-func retriable(results []result) error {
-	for _, r := range results {
-		if r.err != nil && !forAPerson(r.err) {
-			return fmt.Errorf("manifest %d: %w", r.ordinal, r.err)
-		}
-	}
-	return nil
-}
-
+// forAPerson tells an error that somebody has to mend from one that may pass at once: a kind that is about to be served, a
+// namespace that is about to be there, a conflict.
 func forAPerson(err error) bool {
 	var denied *executor.Denied
 	var badField *ignoreFieldError

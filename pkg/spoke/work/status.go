@@ -80,7 +80,7 @@ func manifestStatus(work *workv1.ManifestWork, r result, identity workv1.Manifes
 	next.Conditions = slices.DeleteFunc(next.Conditions, func(c metav1.Condition) bool {
 		return strings.HasPrefix(c.Reason, ruleReason) && meta.FindStatusCondition(ruled, c.Type) == nil
 	})
-	feedback, values := feedbackCondition(r)
+	feedback, values := feedbackCondition(r, before)
 	if !equality.Semantic.DeepEqual(values, before.StatusFeedbacks.Values) {
 		meta.RemoveStatusCondition(&next.Conditions, conditionFeedback) // its transition time says when values changed
 	}
@@ -132,10 +132,14 @@ func availableCondition(r result) metav1.Condition {
 	return c
 }
 
-func feedbackCondition(r result) (metav1.Condition, []workv1.FeedbackValue) {
+// feedbackCondition says whether the object's values were had. One that has completed and is gone keeps the last ones.
+func feedbackCondition(r result, before workv1.ManifestCondition) (metav1.Condition, []workv1.FeedbackValue) {
 	c := metav1.Condition{Type: conditionFeedback, Status: metav1.ConditionTrue, Reason: "NoStatusFeedbackSynced"}
 	if r.findings == nil || !r.findings.wanted {
 		return c, nil
+	}
+	if last := meta.FindStatusCondition(before.Conditions, conditionFeedback); r.findings.missing && r.done && last != nil {
+		return *last, before.StatusFeedbacks.Values
 	}
 	if r.findings.feedback != "" {
 		c.Status, c.Reason = metav1.ConditionFalse, "StatusFeedbackSyncFailed"

@@ -37,7 +37,9 @@ func (s scope) identity(o v1.Object) identity {
 type stream struct {
 	stop    context.CancelFunc
 	synced  bool
-	refused bool // the agent may not watch it, or the cluster does not serve it any more
+	refused bool // the agent may not watch it, or the cluster does not serve it
+	absent  bool // it is the latter
+	wake    chan struct{}
 }
 
 // watch begins to watch a kind: all of it, or a namespace where all of it is refused. The caller holds the lock.
@@ -79,7 +81,7 @@ func (w *watcher) open(s scope) {
 		return
 	}
 	ctx, stop := context.WithCancel(w.ctx)
-	w.streams[s] = &stream{stop: stop}
+	w.streams[s] = &stream{stop: stop, wake: make(chan struct{}, 1)}
 	metricWatches.Inc()
 	context.AfterFunc(ctx, metricWatches.Dec)
 	reflector := cache.NewReflectorWithOptions(w.source(s), &v1.PartialObjectMetadata{}, &sink{w, s}, cache.ReflectorOptions{
@@ -116,10 +118,10 @@ func untilAllowed[T any](ctx context.Context, w *watcher, s scope, ask func() (T
 		if !refusal(err) {
 			return answer, err
 		}
-		w.refused(s)
 		select {
 		case <-ctx.Done():
 			return answer, ctx.Err()
+		case <-w.refused(s, apierrors.IsNotFound(err)):
 		case <-time.After(reconcile.Jitter(refusedEvery)):
 		}
 	}
@@ -129,22 +131,38 @@ func refusal(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsNotFound(err) || apierrors.IsMethodNotSupported(err)
 }
 
-// refused notes that a scope may not be watched, and tries the namespaces in it that matter.
-func (w *watcher) refused(s scope) {
+// refused notes that a scope may not be watched, or is not there to be watched. In the former case the namespaces in it that
+// matter are tried. It returns what says that it is worth another try.
+func (w *watcher) refused(s scope, absent bool) <-chan struct{} {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	stream := w.streams[s]
-	if stream == nil || stream.refused {
-		return
+	if stream == nil {
+		return nil // it is not wanted any more
 	}
-	stream.refused = true
-	if s.namespace != "" {
-		return
+	before := stream.refused
+	stream.refused, stream.absent = true, absent
+	if before || absent || s.namespace != "" {
+		return stream.wake
 	}
 	for used := range w.users {
 		if used.gvr == s.gvr && used.namespace != "" {
 			w.open(used)
 		}
+	}
+	return stream.wake
+}
+
+// served notes that a kind is there after all, since an object of it was written. The caller holds the lock.
+func (w *watcher) served(gvr schema.GroupVersionResource) {
+	stream := w.streams[scope{gvr, ""}]
+	if stream == nil || !stream.absent {
+		return
+	}
+	stream.absent = false
+	select {
+	case stream.wake <- struct{}{}:
+	default: // it has been told
 	}
 }
 
@@ -156,7 +174,7 @@ func (w *watcher) allowed(s scope) {
 	if stream == nil {
 		return
 	}
-	stream.synced, stream.refused = true, false
+	stream.synced, stream.refused, stream.absent = true, false, false
 	if s.namespace != "" {
 		return
 	}

@@ -62,6 +62,9 @@ type use struct {
 	uid       string
 	drifted   bool // the object has been changed or deleted by somebody else since, or the work has not written it yet
 
+	busy  bool   // a request about the object is under way; what happens meanwhile is looked at when it is answered
+	since uint64 // newest change that had been seen before that request
+
 	every    time.Duration // how often what the object says about itself is looked at; negative if nobody wants to know
 	looked   time.Time
 	version  uint64 // at which it was looked at
@@ -82,11 +85,31 @@ func (w *watcher) start(ctx context.Context) {
 	w.ctx = ctx
 }
 
-// expect watches an object that a work is about to write or to delete, so that nothing that happens to it is missed.
+// expect watches an object that a work wants to be gone.
 func (w *watcher) expect(gvr schema.GroupVersionResource, id identity, work string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.use(gvr, id, work)
+}
+
+// begin watches an object that a work is about to write, so that nothing that happens to it is missed. settle or fail ends it.
+func (w *watcher) begin(gvr schema.GroupVersionResource, id identity, work string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	o, u := w.use(gvr, id, work)
+	u.busy, u.since = true, o.seenVersion
+}
+
+// fail ends a request that failed. It tells whether something has happened to the object meanwhile.
+func (w *watcher) fail(id identity, work string) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	u := w.works[work][id]
+	if u == nil {
+		return false
+	}
+	u.busy, u.drifted = false, true
+	return w.objects[id].seenVersion != u.since
 }
 
 // use is the record of a work's object, which is made if there is none. The caller holds the lock.
@@ -129,8 +152,9 @@ func (w *watcher) settled(id identity, work string, t treatment) (uid string, ok
 	return u.uid, w.watched(u.gvr, id.Namespace)
 }
 
-// settle notes what an object is after a work wrote or looked at it.
-func (w *watcher) settle(gvr schema.GroupVersionResource, id identity, work string, t treatment, live v1.Object) {
+// settle notes what an object is after a work wrote or looked at it. It tells whether somebody else has changed it between
+// the request and this note of it.
+func (w *watcher) settle(gvr schema.GroupVersionResource, id identity, work string, t treatment, live v1.Object) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	o, u := w.use(gvr, id, work)
@@ -138,9 +162,10 @@ func (w *watcher) settle(gvr schema.GroupVersionResource, id identity, work stri
 	if version >= o.version || string(live.GetUID()) != o.uid {
 		o.uid, o.version, o.content = string(live.GetUID()), version, content
 	}
-	u.treatment, u.uid = t, string(live.GetUID())
-	// Was somebody there between our request and this note of it? Then the work has been called for.
+	w.served(gvr)
+	u.treatment, u.uid, u.busy = t, string(live.GetUID()), false
 	u.drifted = o.seenVersion > o.version && o.seenContent != o.content
+	return u.drifted
 }
 
 // forget drops what a work no longer has to do with, and watches that nobody needs any more.
@@ -215,14 +240,15 @@ func (w *watcher) happened(id identity, uid string, version uint64, content stri
 	case content == o.content && uid == o.uid:
 		what = progress
 		for work, u := range o.uses {
-			if u.every >= 0 && version > u.version {
+			if u.every >= 0 && !u.busy && version > u.version {
 				calls[work] = max(0, u.looked.Add(u.every).Sub(w.clock.Now()))
 			}
 		}
 	default:
 		for work, u := range o.uses {
-			u.drifted = true
-			calls[work] = 0
+			if u.drifted = true; !u.busy {
+				calls[work] = 0
+			}
 		}
 	}
 	w.mu.Unlock()

@@ -87,13 +87,41 @@ func TestWhatHappensBetweenWriteAndNote(t *testing.T) {
 		{"an older change", seenAs("9", 1), false, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			w, _ := watching()
-			w.expect(gvr, id, "w")
+			w, calls := watching()
+			w.begin(gvr, id, "w")
 			require.NoError(t, (&sink{w, scope{gvr, ""}}).take(test.seen, test.gone))
-			w.settle(gvr, id, "w", treatment{1}, seenAs("10", 1))
+			require.Empty(t, *calls, "the request is not answered yet")
+			require.Equal(t, test.want, w.settle(gvr, id, "w", treatment{1}, seenAs("10", 1)))
 			require.Equal(t, test.want, w.works["w"][id].drifted)
 		})
 	}
+}
+
+// TestWhatHappensToWhatFailed: an object that could not be written calls for its work when it changes.
+func TestWhatHappensToWhatFailed(t *testing.T) {
+	w, calls := watching()
+	sink := &sink{w, scope{gvr, ""}}
+	w.begin(gvr, id, "w")
+	require.False(t, w.fail(id, "w"))
+	require.NoError(t, sink.Add(seenAs("10", 1)))
+	require.Equal(t, []string{"w"}, *calls)
+	w.begin(gvr, id, "w")
+	require.NoError(t, sink.Update(seenAs("11", 1)))
+	require.True(t, w.fail(id, "w"), "it has changed meanwhile")
+}
+
+// TestAKindThatComesLater is watched as soon as an object of it was written.
+func TestAKindThatComesLater(t *testing.T) {
+	w, _ := watching()
+	w.streams[scope{gvr, ""}] = &stream{wake: make(chan struct{}, 1)}
+	w.begin(gvr, id, "w")
+	wake := w.refused(scope{gvr, ""}, true)
+	require.True(t, w.blind(gvr, "n"))
+	require.Empty(t, wake)
+	w.settle(gvr, id, "w", treatment{1}, seenAs("10", 1))
+	require.Len(t, wake, 1)
+	w.allowed(scope{gvr, ""})
+	require.False(t, w.blind(gvr, "n"))
 }
 
 // TestWhatIsMissingFromAList is gone, if the list is not older than what is known.
