@@ -31,17 +31,7 @@ func (c *Checker) checkVerbs(ctx context.Context, who account, r Request) error 
 	given, errs := make([]answer, len(r.Verbs)), make([]error, len(r.Verbs))
 	var asking sync.WaitGroup
 	for i, verb := range r.Verbs {
-		q := question{who, verb, r.GVR, r.Namespace, r.Name}
-		known, asOf := c.answers.get(q)
-		if known != nil {
-			given[i] = *known
-			continue
-		}
-		asking.Go(func() {
-			if given[i], errs[i] = c.review(ctx, q); errs[i] == nil {
-				c.answers.put(q, given[i], asOf)
-			}
-		})
+		asking.Go(func() { given[i], errs[i] = c.ask(ctx, question{who, verb, r.GVR, r.Namespace, r.Name}) })
 	}
 	asking.Wait()
 	if err := errors.Join(errs...); err != nil {
@@ -57,6 +47,19 @@ func (c *Checker) checkVerbs(ctx context.Context, who account, r Request) error 
 		return nil
 	}
 	return denied
+}
+
+// ask answers a question, from memory if it can.
+func (c *Checker) ask(ctx context.Context, q question) (answer, error) {
+	known, asOf := c.answers.get(q)
+	if known != nil {
+		return *known, nil
+	}
+	given, err := c.review(ctx, q)
+	if err == nil {
+		c.answers.put(q, given, asOf)
+	}
+	return given, err
 }
 
 // review asks the managed cluster.

@@ -235,11 +235,16 @@ func TestEscalation(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, []rbacv1.PolicyRule{beyond}, there.Rules)
 	})
-	t.Run("with escalate and bind anything goes", func(t *testing.T) {
-		p.grant("escalate", rule([]string{"escalate", "bind"}, rbacv1.GroupName, "roles"))
-		p.settled(c, question{account: account{p.name, "errand"}, verb: "bind", gvr: rolesOf("roles"), namespace: p.name}, true)
+	t.Run("with escalate and bind anything goes, of what they are given for", func(t *testing.T) {
+		p.grant("escalate", rule([]string{"escalate"}, rbacv1.GroupName, "roles", "within"), rule([]string{"bind"}, rbacv1.GroupName, "roles", "beyond"))
+		p.settled(c, question{account: account{p.name, "errand"}, verb: "bind", gvr: rolesOf("roles"), namespace: p.name, name: "beyond"}, true)
+		c := p.checker() // remembers nothing
 		require.NoError(t, c.Check(p.ctx, p.executor(), p.role("within", beyond)))
 		require.NoError(t, c.Check(p.ctx, p.executor(), p.binding("new", "beyond")))
+		var denied *Denied
+		require.ErrorAs(t, c.Check(p.ctx, p.executor(), p.role("new", beyond)), &denied)
+		p.makeRole("worse", rule([]string{"*"}, "", "*"))
+		require.Eventually(t, func() bool { return errors.As(c.Check(p.ctx, p.executor(), p.binding("new", "worse")), &denied) }, patience, tick)
 	})
 	t.Run("an object without rights to write it", func(t *testing.T) {
 		r := p.clusterRole("new", nil, readNodes)
@@ -425,6 +430,11 @@ func TestAgentWithFewRights(t *testing.T) {
 	require.ErrorContains(t, err, "cannot impersonate")
 	var denied *Denied
 	require.False(t, errors.As(err, &denied), "it is the agent that lacks something, not the executor: %v", err)
+
+	p.grant("escalates", rule([]string{"escalate"}, rbacv1.GroupName, "roles"))
+	p.settled(c, question{account: account{p.name, "errand"}, verb: "escalate", gvr: rolesOf("roles"), namespace: p.name}, true)
+	clock.Step(deniedAge + time.Second)
+	require.NoError(t, c.Check(p.ctx, p.executor(), p.role("new", rule([]string{"get"}, "", "configmaps"))), "reviews alone say that this executor may")
 
 	t.Cleanup(p.clusterGrant("few-watches", rule([]string{"list", "watch"}, rbacv1.GroupName, "*")))
 	require.Eventually(t, func() bool {
