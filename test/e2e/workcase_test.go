@@ -709,3 +709,27 @@ func TestManyWorks(t *testing.T) {
 		require.Equal(t, before[name(i)], after[name(i)], "nothing was written about %s", name(i))
 	}
 }
+
+// A work that is gone has left no pods behind: a Deployment is deleted in the foreground.
+func TestWorkloadTakesItsPodsAlong(t *testing.T) {
+	b, ctx := start(t)
+	b.newWork(t, ctx, first, "takes-along", deployment("default", "takes-along", 2))
+	pods := func() (int, error) {
+		list, err := b.spokes[first].CoreV1().Pods("default").List(ctx, metav1.ListOptions{LabelSelector: "app=takes-along"})
+		if err != nil {
+			return 0, err
+		}
+		return len(list.Items), nil
+	}
+	eventually(t, ctx, "its pods are there", func() error {
+		n, err := pods()
+		if err == nil && n != 2 {
+			err = fmt.Errorf("%d of 2 pods", n)
+		}
+		return err
+	})
+	b.removeWork(t, first, "takes-along")
+	n, err := pods()
+	require.NoError(t, err)
+	require.Zero(t, n)
+}

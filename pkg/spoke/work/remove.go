@@ -176,10 +176,11 @@ func goesAtOnce(gvr schema.GroupVersionResource) bool {
 	return gvr.Group != "" || (gvr.Resource != "namespaces" && gvr.Resource != "pods")
 }
 
-// hasten says what an object that is being deleted waits for. One that waits for a garbage collector that is not there is
-// deleted without it.
+// hasten says what an object that is being deleted waits for. One that waits for a garbage collector that is not there, or
+// does not do its work, is deleted without it.
 func (r removal) hasten(ctx context.Context, gvr schema.GroupVersionResource, live *metav1.PartialObjectMetadata) (string, error) {
-	if len(live.Finalizers) == 1 && live.Finalizers[0] == metav1.FinalizerDeleteDependents && !r.collector.present(ctx) {
+	waits := len(live.Finalizers) == 1 && live.Finalizers[0] == metav1.FinalizerDeleteDependents
+	if waits && (!r.collector.present(ctx) || r.Clock.Since(live.DeletionTimestamp.Time) > collectorPatience) {
 		policy := metav1.DeletePropagationBackground
 		err := r.metadata.Resource(gvr).Namespace(live.Namespace).Delete(ctx, live.Name, metav1.DeleteOptions{PropagationPolicy: &policy})
 		if err != nil && !apierrors.IsNotFound(err) {
