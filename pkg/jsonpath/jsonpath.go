@@ -21,6 +21,9 @@ const (
 
 	// maxFilters bounds filters and wildcards, each of which is evaluated on every item that the ones before it left.
 	maxFilters = 8
+
+	// maxUnion bounds how often one item may be found: [0,0][0,0] finds the same one four times, and each further step doubles that.
+	maxUnion = 100
 )
 
 // Find returns what an expression such as .status.replicas selects in an object of maps, lists and scalars, in the order of the
@@ -90,5 +93,29 @@ func check(text string) error {
 	if len(parsed.Root.Nodes) != 1 {
 		return errors.New("it is more than one expression")
 	}
+	if n := unions(parsed.Root); n > maxUnion {
+		return fmt.Errorf("its lists of indexes and keys may find more than %d times what is there", maxUnion)
+	}
 	return nil
+}
+
+// unions is how often an expression may find the same thing.
+func unions(list *jsonpath.ListNode) float64 {
+	times := 1.0
+	for _, node := range list.Nodes {
+		switch node := node.(type) {
+		case *jsonpath.ListNode:
+			times *= unions(node)
+		case *jsonpath.UnionNode:
+			sum := 0.0
+			for _, part := range node.Nodes {
+				sum += unions(part)
+			}
+			times *= sum
+		case *jsonpath.FilterNode:
+			// What it compares is found for each item, and not kept.
+			times *= max(unions(node.Left), unions(node.Right))
+		}
+	}
+	return times
 }

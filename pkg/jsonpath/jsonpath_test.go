@@ -32,6 +32,9 @@ func TestFind(t *testing.T) {
 		{"}{.a", "", "it is more than one expression"},
 		{".a[", "", "unterminated array"},
 		{"..a..b", "", "recursive descent"},
+		{".spec.list[0,1].name", `["x","y"]`, ""},
+		{".spec.list" + strings.Repeat("[0,0]", 8), "", "more than 100 times"},
+		{".spec.list[?(@" + strings.Repeat("[0,0]", 8) + ")]", "", "more than 100 times"},
 		{strings.Repeat("[*]", 9), "", "filters and wildcards"},
 		{"." + strings.Repeat("a", MaxBytes), "", "more than the limit of 1024"},
 	} {

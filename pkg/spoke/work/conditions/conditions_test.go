@@ -59,6 +59,14 @@ func TestEvaluate(t *testing.T) {
 		{"result is for messages", boat, celRule("Ready", `result`), "False", "ConditionRuleExpressionError", "undeclared reference"},
 		{"no boolean", boat, celRule("Ready", `object.status.phase`), "False", "ConditionRuleExpressionError", "expected bool result, got string"},
 		{"an expression that is too long", boat, celRule("Ready", strings.Repeat(" ", maxExpressionBytes)+"true"), "False", "ConditionRuleExpressionError", "limit of 4096"},
+		{"chained macros", boat, celRule("Ready", `object.status.conditions.filter(c, c.type == "Ready" || c.type == "Other").map(c, {"type": c.type, "status": c.status}).exists(c, c.status == "True")`), "True", "ConditionRuleEvaluated", "Manifest is Ready"},
+		{"texts that are put together", boat, celRule("Ready", `object.spec.names.map(n, n + "-" + n).join(", ").replace("-", "/") == "a/a, b/b"`), "True", "ConditionRuleEvaluated", "Manifest is Ready"},
+		{"values that double", boat, celRule("Ready", `[1]`+strings.Repeat(`.map(a, [a, a])`, 40)+` == [2]`), "False", "ConditionRuleExpressionError", "up to 1000 times larger"},
+		{"types that double", boat, celRule("Ready", `[{1: 1}]`+strings.Repeat(`.map(a, {a: a})`, 40)+`.size() > 0`), "False", "ConditionRuleExpressionError", "up to 1000 times larger"},
+		{"texts that double", boat, celRule("Ready", `["x"]`+strings.Repeat(`.map(a, "%s%s".format([a, a]))`, 40)+` == []`), "False", "ConditionRuleExpressionError", "up to 1000 times larger"},
+		{"a text put into itself", boat, celRule("Ready", `object.status.phase.replace("a", object.status.phase) == ""`), "False", "ConditionRuleExpressionError", "literal text of at most 64 bytes"},
+		{"optionals that double", boat, celRule("Ready", `optional.of(1)`+strings.Repeat(`.optMap(a, a)`, 40)+`.hasValue()`), "False", "ConditionRuleExpressionError", "more than 4 optMap"},
+		{"a long message", boat, with(celRule("Ready", `true`), strings.Repeat("x", 40000), ""), "True", "ConditionRuleEvaluated", "x …"},
 		{"no expression", boat, celRule("Ready"), "Unknown", "ConditionRuleInvalid", "0 celExpressions"},
 		{"an unknown sort", boat, workv1.ConditionRule{Condition: "Ready", Type: "Tea"}, "Unknown", "ConditionRuleInvalid", "unrecognized condition rule type Tea"},
 		{"a job that failed is complete", job, known, "True", "ConditionRuleEvaluated", "Job is finished"},
@@ -143,7 +151,7 @@ func TestAggregate(t *testing.T) {
 }
 
 func FuzzEvaluate(f *testing.F) {
-	for _, expression := range []string{`object.a == 1`, `hasConditions(object.status)`, `object.list.map(x, [x, x]).map(y, y + y).size() > 3`, `"a".matches("(a+)+$")`, `object.list.all(a, object.list.all(b, a != b))`} {
+	for _, expression := range []string{`object.a == 1`, `hasConditions(object.status)`, `object.list.map(x, [x, x]).map(y, y + y).size() > 3`, `"a".matches("(a+)+$")`, `[[1]].map(a, {a: [a, a]}).map(b, [b, b]) == []`, `"%s".format([object.list])`, `object.list.all(a, object.list.all(b, a != b))`} {
 		f.Add(expression, `{"kind":"X","a":1,"list":[1,2,3],"status":{"conditions":[{}]}}`)
 	}
 	evaluator := New()

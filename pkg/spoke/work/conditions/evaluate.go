@@ -19,7 +19,7 @@ const (
 	maxRules       = 32
 	maxExpressions = 32
 
-	// maxMessageBytes bounds what an expression may make the agent write into a status.
+	// maxMessageBytes bounds what a rule may make the agent write into a status, for each object that it is for.
 	maxMessageBytes = 1024
 )
 
@@ -106,7 +106,7 @@ func (r *run) message(ctx context.Context, rule workv1.ConditionRule, holds bool
 		}
 	}
 	if rule.Message != "" {
-		return rule.Message
+		return cut(rule.Message)
 	}
 	return standard
 }

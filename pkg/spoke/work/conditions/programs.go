@@ -104,8 +104,8 @@ func (p *programs) get(expression string, withResult bool) (cel.Program, error) 
 }
 
 func (p *programs) compile(expression string, withResult bool) (cel.Program, error) {
-	if len(expression) > maxExpressionBytes {
-		return nil, fmt.Errorf("the expression has %d bytes, more than the limit of %d", len(expression), maxExpressionBytes)
+	if err := checkText(expression); err != nil {
+		return nil, err
 	}
 	all, err := p.environments()
 	if err != nil {
@@ -115,14 +115,25 @@ func (p *programs) compile(expression string, withResult bool) (cel.Program, err
 	if withResult {
 		env = all.message
 	}
-	ast, issues := env.Compile(expression)
+	parsed, issues := env.Parse(expression)
 	if err := issues.Err(); err != nil {
-		// The first line says what is wrong and where; the rest draws the expression.
-		return nil, fmt.Errorf("compile: %s", strings.Split(err.Error(), "\n")[0])
+		return nil, compileError(err)
+	}
+	if err := checkGrowth(parsed.NativeRep().Expr()); err != nil {
+		return nil, err
+	}
+	ast, issues := env.Check(parsed)
+	if err := issues.Err(); err != nil {
+		return nil, compileError(err)
 	}
 	made, err := env.Program(ast, cel.CostLimit(celconfig.PerCallLimit), cel.CostTracking(&library.CostEstimator{}), cel.InterruptCheckFrequency(celconfig.CheckFrequency))
 	if err != nil {
 		return nil, &internalError{err}
 	}
 	return made, nil
+}
+
+// compileError keeps the first line of an error, which says what is wrong and where; the rest draws the expression.
+func compileError(err error) error {
+	return fmt.Errorf("compile: %s", strings.Split(err.Error(), "\n")[0])
 }

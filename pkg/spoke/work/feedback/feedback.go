@@ -32,16 +32,22 @@ type Limits struct {
 func Values(object *unstructured.Unstructured, rules []workv1.FeedbackRule, limits Limits) ([]workv1.FeedbackValue, error) {
 	var values []workv1.FeedbackValue
 	var errs []error
+	names := map[string]bool{}
 	for _, path := range paths(object.GroupVersionKind(), rules, &errs) {
 		if len(values) == maxValues {
 			errs = append(errs, fmt.Errorf("there are more values than the limit of %d for one object", maxValues))
 			break
+		}
+		if names[path.Name] { // the API takes no two values of one name, and would refuse the whole status
+			errs = append(errs, fmt.Errorf("value %s at path %s: another value has this name", path.Name, path.Path))
+			continue
 		}
 		value, err := read(object, path, limits)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("value %s at path %s: %w", path.Name, path.Path, err))
 		}
 		if value != nil {
+			names[path.Name] = true
 			values = append(values, workv1.FeedbackValue{Name: path.Name, Value: *value})
 		}
 	}
@@ -117,15 +123,47 @@ func encode(value any, limits Limits) (*workv1.FieldValue, error) {
 	if !limits.Raw {
 		return nil, fmt.Errorf("it is %s; only whole numbers, texts and booleans are reported unless the agent's feature gate RawFeedbackJsonString is on", describe(value))
 	}
+	if atLeast(value, limits.MaxRawBytes) > limits.MaxRawBytes {
+		return nil, tooLong(limits)
+	}
 	raw, err := json.Marshal(value)
 	if err != nil {
 		return nil, fmt.Errorf("as JSON: %w", err)
 	}
 	if len(raw) > limits.MaxRawBytes {
-		return nil, fmt.Errorf("it has %d bytes of JSON, more than the limit of %d (the agent's --max-json-raw-length)", len(raw), limits.MaxRawBytes)
+		return nil, tooLong(limits)
 	}
 	text := string(raw)
 	return &workv1.FieldValue{Type: workv1.JsonRaw, JsonRaw: &text}, nil
+}
+
+func tooLong(limits Limits) error {
+	return fmt.Errorf("it has more bytes of JSON than the limit of %d (the agent's --max-json-raw-length)", limits.MaxRawBytes)
+}
+
+// atLeast is how many bytes of JSON a value has at least, counted no further than a little beyond a limit: what a path finds
+// may be all of an object, once for each level of it.
+func atLeast(value any, limit int) int {
+	n := 1
+	switch v := value.(type) {
+	case string:
+		n += len(v)
+	case map[string]any:
+		for key, below := range v {
+			if n += len(key) + 4; n > limit {
+				return n
+			}
+			n += atLeast(below, limit-n)
+		}
+	case []any:
+		for _, below := range v {
+			if n++; n > limit {
+				return n
+			}
+			n += atLeast(below, limit-n)
+		}
+	}
+	return n
 }
 
 func describe(value any) string {

@@ -57,6 +57,13 @@ func TestValues(t *testing.T) {
 		{"several bad ones", voyage, pathsOf("bad", ".status[", "worse", "..a..b"), false, "", []string{"value bad", "value worse"}},
 		{"another version", voyage, []workv1.FeedbackRule{{Type: workv1.JSONPathsType, JsonPaths: []workv1.JsonPath{{Name: "a", Version: "v2", Path: ".status.crew"}, {Name: "b", Version: "v1", Path: ".status.crew"}}}}, false, "b=12", []string{"for version v2"}},
 		{"several rules", `{"apiVersion":"batch/v1","kind":"Job","status":{"succeeded":1,"active":3}}`, append(known, pathsOf("active", ".status.active")...), false, "JobSucceeded=1 active=3", nil},
+		{"a whole number with a fraction of nothing", voyage, pathsOf("whole", ".status.whole"), true, "whole=5", nil},
+		{"a large number, raw", voyage, pathsOf("big", ".status['big','crew']"), true, "big=[9007199254740993,12]", nil},
+		{"one name twice", `{"apiVersion":"batch/v1","kind":"Job","status":{"succeeded":1,"active":3}}`, append(pathsOf("JobSucceeded", ".status.active"), known...), false, "JobSucceeded=3", []string{"value JobSucceeded at path .status.succeeded: another value has this name"}},
+		{"all levels of an object, raw", voyage, pathsOf("all", ".."), true, "", []string{"value all", "limit of 1024"}},
+		{"a list out of range", voyage, pathsOf("n", ".status.items[7].n", "crew", ".status.crew"), false, "crew=12", []string{"value n", "out of bounds"}},
+		{"a key of a list", voyage, pathsOf("n", ".status.items.n", "crew", ".status.crew"), false, "crew=12", nil},
+		{"what explodes", voyage, pathsOf("n", ".status.items"+strings.Repeat("[0,0]", 20), "crew", ".status.crew"), true, "crew=12", []string{"more than 100 times"}},
 		{"an unknown sort of rule", voyage, []workv1.FeedbackRule{{Type: "Tea"}}, false, "", []string{`type "Tea"`}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -99,4 +106,42 @@ func TestTooManyValues(t *testing.T) {
 	values, err := Values(objectOf(t, `{"apiVersion":"v1","kind":"X"}`), pathsOf(pairs...), Limits{})
 	require.Len(t, values, maxValues)
 	require.ErrorContains(t, err, "limit of 100")
+}
+
+// TestNothingIsWrittenInVain: what is too long is not made into text first. Each level of the object is found, and holds all those
+// below.
+func TestNothingIsWrittenInVain(t *testing.T) {
+	deep := strings.Repeat(`{"a":`, 3000) + "1" + strings.Repeat("}", 3000)
+	object := objectOf(t, `{"apiVersion":"x.test/v1","kind":"X","status":`+deep+`}`)
+	allocated := testing.AllocsPerRun(1, func() {
+		_, err := Values(object, pathsOf("all", ".status"), Limits{Raw: true, MaxRawBytes: 1024})
+		require.ErrorContains(t, err, "limit of 1024")
+	})
+	require.Less(t, allocated, 500.0)
+}
+
+// FuzzValues: whatever the path and the object, there are no more values than rules, each of them valid and within its limit.
+func FuzzValues(f *testing.F) {
+	for _, path := range []string{".status.crew", `.status.conditions[?(@.type=="Ready")].status`, "..", ".status[0,0][0,0]", "..[*]", ".status.items[-1:]", `.a['b\.c']`} {
+		f.Add(path, `{"apiVersion":"v1","kind":"Pod","status":{"crew":12,"ratio":5.0,"items":[{"n":1},[2]],"conditions":[{"type":"Ready","status":"True"}]}}`)
+	}
+	f.Fuzz(func(t *testing.T, path, text string) {
+		object := &unstructured.Unstructured{}
+		if len(text) > 4<<10 || object.UnmarshalJSON([]byte(text)) != nil {
+			t.Skip()
+		}
+		rules := append(pathsOf("v", path, "kind", ".kind"), workv1.FeedbackRule{Type: workv1.WellKnownStatusType})
+		for _, raw := range []bool{false, true} {
+			values, _ := Values(object, rules, Limits{Raw: raw, MaxRawBytes: 256})
+			names := map[string]bool{}
+			for _, v := range values {
+				require.False(t, names[v.Name], v.Name)
+				names[v.Name] = true
+				text := textOf(t, v.Value)
+				require.LessOrEqual(t, len(text), maxTextBytes)
+				require.True(t, v.Value.Type != workv1.JsonRaw || (raw && len(text) <= 256))
+			}
+			require.True(t, names["kind"], "a path never costs the others")
+		}
+	})
 }
