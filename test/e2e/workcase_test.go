@@ -733,3 +733,27 @@ func TestWorkloadTakesItsPodsAlong(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, n)
 }
+
+// An object whose kind another work brings is applied when the kind is there (ocm#1500).
+func TestKindComesWithAnotherWork(t *testing.T) {
+	b, ctx := start(t)
+	b.apply(t, ctx, "kind-user", `{workload: {manifests: [{apiVersion: cases.nave.dev/v1, kind: Ferry, metadata: {name: f, namespace: default}, spec: {port: oslo}}]}}`)
+	eventually(t, ctx, "the work says that the kind is missing", func() error {
+		work, err := b.work(ctx, "kind-user")
+		if err != nil {
+			return err
+		}
+		m, err := manifestAt(work, 0)
+		if err != nil {
+			return err
+		}
+		if c := meta.FindStatusCondition(m.Conditions, workv1.ManifestApplied); c == nil || !strings.Contains(c.Message, "does not serve cases.nave.dev/v1, Kind=Ferry") {
+			return fmt.Errorf("the condition is %v", c)
+		}
+		return nil
+	})
+	b.apply(t, ctx, "kind-bringer", "workload:\n  manifests:"+strings.ReplaceAll(fmt.Sprintf(voyages, "ferry", "Ferry"), "ferrys", "ferries"))
+	eventually(t, ctx, "both are applied", func() error {
+		return errors.Join(b.appliedAndAvailable(ctx, first, "kind-bringer"), b.appliedAndAvailable(ctx, first, "kind-user"))
+	})
+}

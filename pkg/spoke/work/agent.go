@@ -71,6 +71,7 @@ type Agent struct {
 	inventories sync.Map // of AppliedManifestWorks, by uid
 	newest      sync.Map // works as the hub last answered, by name, until the watch has brought them
 	ended       sync.Map // names of works that were seen to be deleted on the hub
+	unserved    sync.Map // names of works that wait for kinds that the cluster does not serve
 }
 
 // New prepares clients and informers.
@@ -110,7 +111,7 @@ func New(c Config) (*Agent, error) {
 		start:         []func(<-chan struct{}){works.Start, applied.Start},
 		synced:        []cache.InformerSynced{c.Clusters.Informer().HasSynced},
 	}
-	a.watcher = newWatcher(spoke.metadata, c.Clock, a.changed)
+	a.watcher = newWatcher(spoke.metadata, c.Clock, a.changed, a.kindsChanged)
 	a.loop = reconcile.New("work", c.Log, workers, a.reconcile)
 	return a, a.listen(works.Work().V1().ManifestWorks().Informer(), applied.Work().V1().AppliedManifestWorks().Informer())
 }

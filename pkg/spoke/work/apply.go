@@ -171,7 +171,8 @@ func (a *Agent) apply(ctx context.Context, p pass, m *manifest, done bool) (*uns
 		if noSuchKind(err) {
 			a.mapper.refresh()
 		}
-		live, err = a.existing(ctx, client, m, explain(err, m))
+		live, err = a.existing(ctx, client, m, err)
+		err = explain(err, m)
 	}
 	return live, manager, err
 }

@@ -4,11 +4,18 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/memory"
 	"k8s.io/client-go/restmapper"
 	"k8s.io/utils/clock"
 )
+
+// definitions are where the cluster says which custom kinds it serves.
+var definitions = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+
+// servedAfter is how long after a change of a definition its kind is looked for: it is served a moment later.
+const servedAfter = 50 * time.Millisecond
 
 // refreshKinds is how often, at most, the cluster is asked anew which kinds it serves.
 const refreshKinds = 100 * time.Millisecond
@@ -35,4 +42,25 @@ func (k *kinds) refresh() {
 	}
 	k.last = k.clock.Now()
 	k.Reset()
+}
+
+// awaitKinds notes whether a work waits for kinds that the cluster does not serve.
+func (a *Agent) awaitKinds(work string, manifests []*manifest) {
+	for _, m := range manifests {
+		if m.gvr.Resource == "" && m.object.GetKind() != "" {
+			a.unserved.Store(work, struct{}{})
+			a.watcher.watchKinds()
+			return
+		}
+	}
+	a.unserved.Delete(work)
+}
+
+// kindsChanged looks again at works that wait for kinds.
+func (a *Agent) kindsChanged() {
+	a.unserved.Range(func(work, _ any) bool {
+		a.mapper.Reset()
+		a.loop.AddAfter(work.(string), servedAfter)
+		return true
+	})
 }

@@ -26,6 +26,9 @@ const (
 	firstSoon = 20 * time.Millisecond
 	lastSoon  = 10 * time.Second
 
+	// patience is how many tries of that sort are made before anything is said about it: some 150 milliseconds.
+	patience = 3
+
 	// blindEvery is how often objects are looked at whose changes the agent cannot watch.
 	blindEvery = 20 * time.Second
 )
@@ -65,6 +68,13 @@ func (p *pace) failed(work string, soon bool) time.Duration {
 	n := min(p.failures[work], 16) // twice as long so often is longer than any of the limits
 	p.failures[work]++
 	return reconcile.Jitter(min(first<<n, last))
+}
+
+// inARow is how often a work has failed since it succeeded last.
+func (p *pace) inARow(work string) int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.failures[work]
 }
 
 // succeeded ends a row of failures.

@@ -52,6 +52,7 @@ func (a *Agent) reconcileWork(ctx context.Context, name string) (time.Duration, 
 	work, err := a.latest(name)
 	if apierrors.IsNotFound(err) {
 		a.pace.forget(name)
+		a.unserved.Delete(name)
 		return 0, nil
 	}
 	if err != nil {
@@ -150,6 +151,7 @@ func (a *Agent) tearDown(ctx context.Context, amw *workv1.AppliedManifestWork) (
 func (a *Agent) pursue(ctx context.Context, work *workv1.ManifestWork) (time.Duration, error) {
 	held := a.hold(ctx, work)
 	manifests := read(work, a.mapper)
+	a.awaitKinds(work.Name, manifests)
 	amw, inv, err := a.ensureApplied(ctx, work, manifests)
 	if err != nil {
 		_, holdErr := held()
@@ -220,7 +222,7 @@ func (a *Agent) applyWork(ctx context.Context, p pass, held func() (*workv1.Mani
 	})
 	work, reportErr := held()
 	gone := apierrors.IsNotFound(reportErr)
-	if reportErr == nil {
+	if reportErr == nil && !a.hasty(p.work.Name, results) {
 		reportErr = a.report(ctx, work, status(p.work, work.Status, results, a.Clock.Now()))
 	}
 	saving.Wait()
@@ -245,6 +247,18 @@ func (a *Agent) mayWait(inv *inventory) bool {
 	}
 	text, err := inv.text()
 	return err == nil && text == inv.noted
+}
+
+// hasty tells whether to say nothing yet: what failed may well pass before anybody has read of it.
+func (a *Agent) hasty(work string, results []result) bool {
+	failed := false
+	for _, r := range results {
+		if r.err != nil && forAPerson(r.err) {
+			return false
+		}
+		failed = failed || r.err != nil
+	}
+	return failed && a.pace.inARow(work) < patience
 }
 
 // abandon takes back what was applied for a work, or under an AppliedManifestWork, that was gone meanwhile.

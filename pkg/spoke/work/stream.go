@@ -42,6 +42,16 @@ type stream struct {
 	wake    chan struct{}
 }
 
+// watchKinds watches the definitions of kinds, for works that wait for one. It goes on as long as the agent.
+func (w *watcher) watchKinds() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if all := (scope{definitions, ""}); w.streams[all] == nil {
+		w.users[all]++ // so that it outlives the definitions that works have themselves
+		w.open(all)
+	}
+}
+
 // watch begins to watch a kind: all of it, or a namespace where all of it is refused. The caller holds the lock.
 func (w *watcher) watch(gvr schema.GroupVersionResource, namespace string) {
 	w.open(scope{gvr, ""})
@@ -207,6 +217,9 @@ func (s *sink) Delete(obj any) error { return s.take(obj, true) }
 func (s *sink) Resync() error { return nil }
 
 func (s *sink) take(obj any, deleted bool) error {
+	if s.scope.gvr == definitions {
+		s.kinds()
+	}
 	if o, ok := obj.(*v1.PartialObjectMetadata); ok {
 		s.seen(s.scope.identity(o), o, deleted)
 	}
@@ -228,6 +241,9 @@ func (s *sink) Replace(objects []any, resourceVersion string) error {
 	}
 	s.listed(s.scope, present, number(resourceVersion))
 	s.allowed(s.scope)
+	if s.scope.gvr == definitions {
+		s.kinds()
+	}
 	return nil
 }
 

@@ -25,6 +25,7 @@ type watcher struct {
 	client metadata.Interface
 	clock  clock.PassiveClock
 	notify func(work string, delay time.Duration, what change)
+	kinds  func() // is called when the cluster may serve other kinds than before
 
 	mu      sync.Mutex
 	ctx     context.Context // ends with the agent
@@ -71,9 +72,9 @@ type use struct {
 	findings *findings
 }
 
-func newWatcher(client metadata.Interface, clock clock.PassiveClock, notify func(string, time.Duration, change)) *watcher {
+func newWatcher(client metadata.Interface, clock clock.PassiveClock, notify func(string, time.Duration, change), kinds func()) *watcher {
 	return &watcher{
-		client: client, clock: clock, notify: notify,
+		client: client, clock: clock, notify: notify, kinds: kinds,
 		objects: map[identity]*object{}, works: map[string]map[identity]*use{}, streams: map[scope]*stream{}, users: map[scope]int{},
 	}
 }

@@ -42,7 +42,7 @@ func TestDriftIsWhatSomebodyElseDid(t *testing.T) {
 // watching is a watcher that is never started, and the works that it called.
 func watching() (*watcher, *[]string) {
 	calls := &[]string{}
-	return newWatcher(nil, clocktesting.NewFakePassiveClock(time.Now()), func(work string, _ time.Duration, _ change) { *calls = append(*calls, work) }), calls
+	return newWatcher(nil, clocktesting.NewFakePassiveClock(time.Now()), func(work string, _ time.Duration, _ change) { *calls = append(*calls, work) }, func() {}), calls
 }
 
 var (
@@ -124,6 +124,23 @@ func TestAKindThatComesLater(t *testing.T) {
 	require.False(t, w.blind(gvr, "n"))
 }
 
+// TestNewKinds: whatever happens to a definition may mean that another kind is served.
+func TestNewKinds(t *testing.T) {
+	for _, test := range []struct {
+		gvr  schema.GroupVersionResource
+		want int
+	}{{definitions, 4}, {gvr, 0}} {
+		calls := 0
+		w := newWatcher(nil, clocktesting.NewFakePassiveClock(time.Now()), nil, func() { calls++ })
+		sink := &sink{w, scope{test.gvr, ""}}
+		require.NoError(t, sink.Add(seenAs("1", 1)))
+		require.NoError(t, sink.Update(seenAs("2", 1)))
+		require.NoError(t, sink.Delete(seenAs("3", 1)))
+		require.NoError(t, sink.Replace(nil, "4"))
+		require.Equal(t, test.want, calls)
+	}
+}
+
 // TestWhatIsMissingFromAList is gone, if the list is not older than what is known.
 func TestWhatIsMissingFromAList(t *testing.T) {
 	for _, test := range []struct {
@@ -185,7 +202,7 @@ func TestLooking(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			clock := clocktesting.NewFakePassiveClock(time.Now())
 			var delay time.Duration = -1
-			w := newWatcher(nil, clock, func(_ string, d time.Duration, _ change) { delay = d })
+			w := newWatcher(nil, clock, func(_ string, d time.Duration, _ change) { delay = d }, func() {})
 			w.streams[scope{gvr, ""}] = &stream{synced: true}
 			w.settle(gvr, id, "w", treatment{1}, seenAs("10", 1))
 			w.find(id, "w", every, &findings{rules: [32]byte{1}}, seenAs("10", 1))
