@@ -19,12 +19,15 @@ const (
 
 	// maxTextBytes bounds a text value. Whole configuration files do not belong into a status.
 	maxTextBytes = 8 << 10
+
+	// maxRawBytes is the API's limit for a value as JSON. A hub refuses the whole status of a work that has a longer one.
+	maxRawBytes = 1024
 )
 
 // Limits bound and choose what may be reported.
 type Limits struct {
 	Raw         bool // lists, maps and fractions as JSON text, upstream's gate RawFeedbackJsonString
-	MaxRawBytes int  // of such a text, upstream's flag --max-json-raw-length
+	MaxRawBytes int  // of such a text, upstream's flag --max-json-raw-length; the API allows no more than 1024
 }
 
 // Values evaluates rules in their order. The values that can be had come beside an error that names each one that cannot, and
@@ -123,22 +126,23 @@ func encode(value any, limits Limits) (*workv1.FieldValue, error) {
 	if !limits.Raw {
 		return nil, fmt.Errorf("it is %s; only whole numbers, texts and booleans are reported unless the agent's feature gate RawFeedbackJsonString is on", describe(value))
 	}
-	if atLeast(value, limits.MaxRawBytes) > limits.MaxRawBytes {
-		return nil, tooLong(limits)
+	limit, whose := limits.MaxRawBytes, "the agent's --max-json-raw-length"
+	if limit > maxRawBytes {
+		limit, whose = maxRawBytes, "the API's, whatever the agent's --max-json-raw-length"
+	}
+	tooLong := fmt.Errorf("it has more bytes of JSON than the limit of %d (%s)", limit, whose)
+	if atLeast(value, limit) > limit {
+		return nil, tooLong
 	}
 	raw, err := json.Marshal(value)
 	if err != nil {
 		return nil, fmt.Errorf("as JSON: %w", err)
 	}
-	if len(raw) > limits.MaxRawBytes {
-		return nil, tooLong(limits)
+	if len(raw) > limit {
+		return nil, tooLong
 	}
 	text := string(raw)
 	return &workv1.FieldValue{Type: workv1.JsonRaw, JsonRaw: &text}, nil
-}
-
-func tooLong(limits Limits) error {
-	return fmt.Errorf("it has more bytes of JSON than the limit of %d (the agent's --max-json-raw-length)", limits.MaxRawBytes)
 }
 
 // atLeast is how many bytes of JSON a value has at least, counted no further than a little beyond a limit: what a path finds

@@ -145,3 +145,13 @@ func FuzzValues(f *testing.F) {
 		}
 	})
 }
+
+// TestRawLimits: a higher limit than the API's would cost the whole status of the work.
+func TestRawLimits(t *testing.T) {
+	object := objectOf(t, `{"apiVersion":"x.test/v1","kind":"X","status":{"list":["`+strings.Repeat("a", 1200)+`"]}}`)
+	for limit, want := range map[int]string{100: "limit of 100 (the agent's", 4096: "limit of 1024 (the API's"} {
+		values, err := Values(object, pathsOf("list", ".status.list"), Limits{Raw: true, MaxRawBytes: limit})
+		require.ErrorContains(t, err, want)
+		require.Empty(t, values)
+	}
+}

@@ -83,11 +83,14 @@ func (f *Fields) Locate(ctx context.Context, object map[string]any) ([]Path, err
 	return all, nil
 }
 
-// allowed refuses what makes an object the one that it is.
+// allowed refuses what makes an object the one that it is, and who owns it, which deleteOption says.
 func allowed(p Path) error {
 	identity := []Path{{"apiVersion"}, {"kind"}, {"metadata"}, {"metadata", "name"}, {"metadata", "namespace"}}
 	if len(p) == 0 || slices.ContainsFunc(identity, func(i Path) bool { return slices.Equal(i, p) }) {
 		return errors.New("apiVersion, kind, metadata.name and metadata.namespace cannot be ignored, nor what holds them")
+	}
+	if len(p) >= 2 && p[0] == "metadata" && p[1] == "ownerReferences" {
+		return errors.New("metadata.ownerReferences cannot be ignored; deleteOption says whether the work owns the object")
 	}
 	return nil
 }

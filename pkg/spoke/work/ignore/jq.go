@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
+	"slices"
 	"time"
 
 	"github.com/itchyny/gojq"
@@ -24,17 +24,20 @@ type jq struct {
 	code *gojq.Code
 }
 
-// parseJQ compiles an expression. What makes values out of nothing, without end, is refused: it has no place in a path, and
-// its memory could not be bounded.
+// parseJQ compiles an expression. What makes values rather than choosing fields is refused: it has no place in a path, and its
+// memory could not be bounded.
 func parseJQ(text string) (*jq, error) {
 	if len(text) > maxJQBytes {
 		return nil, fmt.Errorf("it has %d bytes, more than the limit of %d", len(text), maxJQBytes)
 	}
-	quoted, generator := regexp.MustCompile(`"(\\.|[^"\\])*"`), regexp.MustCompile(`(^|[^.\w$])(range|repeat|while|until|recurse|combinations|limit|def|reduce|foreach|input|inputs|debug|env|\$ENV|halt|halt_error)\b|\*`)
-	if found := generator.FindString(quoted.ReplaceAllString(text, `""`)); found != "" {
-		return nil, fmt.Errorf("%q is not allowed in a path", found)
+	inner, err := gojq.Parse(text)
+	if err != nil {
+		return nil, err
 	}
-	query, err := gojq.Parse("path(" + text + ")")
+	if err := harmless(inner); err != nil {
+		return nil, err
+	}
+	query, err := gojq.Parse("path(" + text + "\n)")
 	if err != nil {
 		return nil, err
 	}
@@ -52,6 +55,7 @@ func (j *jq) locate(ctx context.Context, object map[string]any) ([]Path, error) 
 	ctx, cancel := context.WithTimeout(ctx, jqTime)
 	defer cancel()
 	var paths []Path
+	looked := 0
 	for results := j.code.RunWithContext(ctx, forJQ(object)); ; {
 		result, more := results.Next()
 		if !more {
@@ -64,43 +68,81 @@ func (j *jq) locate(ctx context.Context, object map[string]any) ([]Path, error) 
 			return nil, err
 		}
 		path, ok := result.([]any)
-		if !ok || len(paths) == maxPaths {
-			return nil, fmt.Errorf("it selects more than the limit of %d fields, or what is none", maxPaths)
+		if !ok {
+			return nil, fmt.Errorf("it gives %v, which is no field of the object", result)
 		}
-		if at, there := exists(object, path); there {
-			paths = append(paths, at)
+		if looked++; looked > maxPaths {
+			return nil, fmt.Errorf("it selects more than the limit of %d fields", maxPaths)
+		}
+		if paths = append(paths, existing(object, path)...); len(paths) > maxPaths {
+			return nil, fmt.Errorf("it selects more than the limit of %d fields", maxPaths)
 		}
 	}
 }
 
-// exists tells whether there is something at a path: jq gives paths of missing fields as well, and ranges of lists, which are
-// refused as they have no one place.
-func exists(object map[string]any, path []any) (Path, bool) {
+// existing are the places of what there is at a path: jq gives paths of missing fields as well, and of ranges of lists, which
+// are the places of their items.
+func existing(object map[string]any, path []any) []Path {
 	var value any = object
 	var at Path
-	for _, p := range path {
+	first := 0 // index of the first item of the list that a range has left
+	for i, p := range path {
 		switch v := value.(type) {
 		case map[string]any:
 			key, ok := p.(string)
 			below, there := v[key]
 			if !ok || !there {
-				return nil, false
+				return nil
 			}
 			value, at = below, append(at, key)
 		case []any:
-			i, ok := p.(int)
-			if ok && i < 0 {
-				i += len(v)
+			if bounds, ok := p.(map[string]any); ok {
+				from, to := within(bounds, len(v))
+				first += from
+				value = v[from:to]
+				if i == len(path)-1 {
+					return items(at, first, to-from)
+				}
+				continue
 			}
-			if !ok || i < 0 || i >= len(v) {
-				return nil, false
+			n, ok := p.(int)
+			if ok && n < 0 {
+				n += len(v)
 			}
-			value, at = v[i], append(at, i)
+			if !ok || n < 0 || n >= len(v) {
+				return nil
+			}
+			value, at, first = v[n], append(at, first+n), 0
 		default:
-			return nil, false
+			return nil
 		}
 	}
-	return at, true
+	return []Path{at}
+}
+
+// within are the bounds of a range in a list of a length, as jq counts: from the end if negative, and never out of it.
+func within(bounds map[string]any, length int) (from, to int) {
+	bound := func(name string, otherwise int) int {
+		n, ok := bounds[name].(int)
+		if !ok {
+			return otherwise
+		}
+		if n < 0 {
+			n += length
+		}
+		return min(max(n, 0), length)
+	}
+	from = bound("start", 0)
+	return from, max(from, bound("end", length))
+}
+
+// items are the places of n items of a list, from the first one on.
+func items(list Path, first, n int) []Path {
+	all := make([]Path, n)
+	for i := range all {
+		all[i] = append(slices.Clone(list), first+i)
+	}
+	return all
 }
 
 // forJQ is a copy of a value with numbers of the types that gojq knows.

@@ -41,11 +41,8 @@ func cut(text string) ([]string, error) {
 	if text != "" && text[0] != '.' && text[0] != '[' {
 		text = "." + text
 	}
-	switch {
-	case len(text) > jsonpath.MaxBytes:
+	if len(text) > jsonpath.MaxBytes {
 		return nil, fmt.Errorf("it has %d bytes, more than the limit of %d", len(text), jsonpath.MaxBytes)
-	case strings.Contains(text, ".."):
-		return nil, errors.New("recursive descent (..) does not say which fields are meant; name their path")
 	}
 	var steps []string
 	for text != "" {
@@ -53,10 +50,16 @@ func cut(text string) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
-		if s := text[:n]; s != "." {
+		s := text[:n]
+		text = text[n:]
+		switch {
+		case s == "." && strings.HasPrefix(text, "."):
+			return nil, errors.New("recursive descent (..) does not say which fields are meant; name their path")
+		case s == "." && text == "":
+			return nil, errors.New("it ends with a dot")
+		case s != ".":
 			steps = append(steps, s)
 		}
-		text = text[n:]
 	}
 	if len(steps) == 0 {
 		return nil, errors.New("it selects the whole object")
@@ -149,27 +152,29 @@ func (p place) ofMap(m map[string]any, step string) ([]place, error) {
 		}
 		return all, nil
 	}
-	key, ok := keyOf(step)
-	if !ok {
-		return nil, nil // an index or a filter, which are for lists
+	var all []place
+	for _, key := range keysOf(step) {
+		if below, there := m[key]; there {
+			all = append(all, p.below(key, below))
+		}
 	}
-	below, there := m[key]
-	if !there {
-		return nil, nil
-	}
-	return []place{p.below(key, below)}, nil
+	return all, nil
 }
 
-// keyOf is the key that a step names.
-func keyOf(step string) (string, bool) {
+// keysOf are the keys that a step names: .key, ['key'] or ['key','other']; none if it is an index or a filter, which are for
+// lists.
+func keysOf(step string) []string {
 	if key, ok := strings.CutPrefix(step, "."); ok {
-		return unescape(key), true
+		return []string{unescape(key)}
 	}
-	inner := strings.TrimSpace(step[1 : len(step)-1])
-	if n := len(inner); n >= 2 && (inner[0] == '\'' || inner[0] == '"') && inner[n-1] == inner[0] {
-		return unescape(inner[1 : n-1]), true
+	var keys []string
+	for _, part := range strings.Split(step[1:len(step)-1], ",") { // as Kubernetes' parser does, quoted or not
+		part = strings.TrimSpace(part)
+		if n := len(part); n >= 2 && part[0] == '\'' && part[n-1] == '\'' {
+			keys = append(keys, unescape(part[1:n-1]))
+		}
 	}
-	return "", false
+	return keys
 }
 
 func unescape(key string) string {

@@ -46,7 +46,7 @@ func elements(owned *fieldpath.Set, live any, p Path) []fieldpath.Path {
 		}
 	case []any:
 		if i, ok := p[0].(int); ok && i >= 0 && i < len(v) {
-			for _, element := range items(owned) {
+			for _, element := range tops(owned) {
 				if names(element, i, v[i]) {
 					descend(element, v[i])
 				}
@@ -56,8 +56,8 @@ func elements(owned *fieldpath.Set, live any, p Path) []fieldpath.Path {
 	return all
 }
 
-// items are the elements that a set has at its top, be they fields themselves or on the way to some.
-func items(owned *fieldpath.Set) []fieldpath.PathElement {
+// tops are the elements that a set has at its top, be they fields themselves or on the way to some.
+func tops(owned *fieldpath.Set) []fieldpath.PathElement {
 	var all []fieldpath.PathElement
 	owned.Members.Iterate(func(e fieldpath.PathElement) { all = append(all, e) })
 	owned.Children.Iterate(func(e fieldpath.PathElement) {

@@ -43,7 +43,7 @@ func (p *pointer) locate(_ context.Context, object map[string]any) ([]Path, erro
 			value, path = below, append(path, key)
 		case []any:
 			i, err := strconv.Atoi(key)
-			if err != nil || i < 0 || i >= len(v) {
+			if err != nil || strconv.Itoa(i) != key || i < 0 || i >= len(v) { // RFC 6901 knows neither +1 nor 01
 				return nil, nil
 			}
 			value, path = v[i], append(path, i)
