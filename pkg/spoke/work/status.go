@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"nave/pkg/spoke/work/conditions"
@@ -161,7 +162,10 @@ func ruleConditions(r result, before workv1.ManifestCondition) []metav1.Conditio
 	default:
 		all = slices.Clone(r.findings.conditions)
 	}
-	return slices.DeleteFunc(all, func(c metav1.Condition) bool { return reserved(c.Type) })
+	return slices.DeleteFunc(all, func(c metav1.Condition) bool {
+		reason, _ := unusable(c.Type)
+		return reason != ""
+	})
 }
 
 func fromRules(all []metav1.Condition) []metav1.Condition {
@@ -174,9 +178,19 @@ func fromRules(all []metav1.Condition) []metav1.Condition {
 	return out
 }
 
-// reserved are conditions of a manifest that the agent sets, and that a rule would only fight with. Available is none of them:
-// a work may well say by a rule when an object is available.
-func reserved(kind string) bool { return kind == workv1.ManifestApplied || kind == conditionFeedback }
+// unusable says why the agent does not evaluate a rule for a condition of that name; "" if it does. Available is none of those
+// that it sets and that a rule would only fight with: a work may well say by a rule when an object is available. A hub refuses
+// the whole status of a work if the name is none.
+func unusable(kind string) (reason, why string) {
+	switch kind {
+	case workv1.ManifestApplied, conditionFeedback, conditionSupported, workv1.WorkDeleting:
+		return "ReservedCondition", "which the agent itself sets"
+	}
+	if errs := validation.IsQualifiedName(kind); len(errs) > 0 {
+		return "InvalidCondition", "which cannot be the name of a condition: " + errs[0]
+	}
+	return "", ""
+}
 
 // workConditions sum up the manifests. A rule of the work's own for Available counts as what it says.
 func workConditions(results []result, manifests []workv1.ManifestCondition) []metav1.Condition {
@@ -212,13 +226,14 @@ func workConditions(results []result, manifests []workv1.ManifestCondition) []me
 func setSupported(work *workv1.ManifestWork, all *[]metav1.Condition) {
 	for _, c := range work.Spec.ManifestConfigs {
 		for _, rule := range c.ConditionRules {
-			if !reserved(rule.Condition) {
+			reason, why := unusable(rule.Condition)
+			if reason == "" {
 				continue
 			}
 			meta.SetStatusCondition(all, metav1.Condition{
-				Type: conditionSupported, Status: metav1.ConditionFalse, Reason: "ReservedCondition", ObservedGeneration: work.Generation,
-				Message: fmt.Sprintf("a condition rule of %s %s names the condition %s, which the agent itself sets; it is not evaluated, give it another name",
-					c.ResourceIdentifier.Resource, c.ResourceIdentifier.Name, rule.Condition),
+				Type: conditionSupported, Status: metav1.ConditionFalse, Reason: reason, ObservedGeneration: work.Generation,
+				Message: shorten(fmt.Sprintf("a condition rule of %s %s names the condition %q, %s; it is not evaluated, give it another name",
+					c.ResourceIdentifier.Resource, c.ResourceIdentifier.Name, rule.Condition, why)),
 			})
 			return
 		}

@@ -2,6 +2,7 @@ package work
 
 import (
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -138,12 +139,35 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// TestNothingIsIgnored: what this agent does not do, it says.
+// TestNothingIsIgnored: what this agent does not do, it says; and it never reports what would cost the whole status.
 func TestNothingIsIgnored(t *testing.T) {
-	work := workOf(one)
-	work.Spec.ManifestConfigs = []workv1.ManifestConfigOption{{ConditionRules: []workv1.ConditionRule{{Condition: "Ready"}, {Condition: "Applied"}}}}
-	c := meta.FindStatusCondition(status(work, work.Status, outcomes(work), time.Now()).Conditions, conditionSupported)
-	require.NotNil(t, c)
-	require.Equal(t, metav1.ConditionFalse, c.Status)
-	require.Contains(t, c.Message, "names the condition Applied")
+	for _, test := range []struct{ name, condition, reason, message string }{
+		{"one of the agent's own", "Applied", "ReservedCondition", `the condition "Applied", which the agent itself sets`},
+		{"one of the agent's own, of works", "Deleting", "ReservedCondition", "which the agent itself sets"},
+		{"no name", "not a name!", "InvalidCondition", `the condition "not a name!", which cannot be the name of a condition`},
+		{"too long", strings.Repeat("x", 400), "InvalidCondition", "cannot be the name of a condition"},
+		{"any other", "Sunny", "", ""},
+		{"of a domain", "example.test/Sunny", "", ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			work := workOf(one)
+			work.Spec.ManifestConfigs = []workv1.ManifestConfigOption{{ConditionRules: []workv1.ConditionRule{{Condition: "Ready"}, {Condition: test.condition}}}}
+			found := &findings{conditions: []metav1.Condition{{Type: test.condition, Status: metav1.ConditionFalse, Reason: "ConditionRuleEvaluated"}}}
+			next := status(work, work.Status, outcomes(work, func(r *result) { r.findings = found }), time.Now())
+			c := meta.FindStatusCondition(next.Conditions, conditionSupported)
+			ruled := meta.FindStatusCondition(next.ResourceStatus.Manifests[0].Conditions, test.condition)
+			if test.reason == "" {
+				require.Nil(t, c)
+				require.NotNil(t, ruled)
+				return
+			}
+			require.NotNil(t, c)
+			require.Equal(t, metav1.ConditionFalse, c.Status)
+			require.Equal(t, test.reason, c.Reason)
+			require.Contains(t, c.Message, test.message)
+			require.True(t, ruled == nil || ruled.Reason != "ConditionRuleEvaluated")
+			aggregated := meta.FindStatusCondition(next.Conditions, test.condition)
+			require.True(t, aggregated == nil || aggregated.Reason != "ConditionRulesAggregated")
+		})
+	}
 }

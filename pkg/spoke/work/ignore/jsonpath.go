@@ -216,8 +216,11 @@ func (p place) indexed(list []any, step string) ([]place, error) {
 		indexes[i] = i
 	}
 	found, err := jsonpath.Find(step, indexes)
+	if err != nil && strings.Contains(err.Error(), "out of bounds") {
+		return nil, nil // it is not there
+	}
 	if err != nil {
-		return nil, nil // out of range: it is not there
+		return nil, err
 	}
 	var all []place
 	for _, f := range found {
