@@ -11,6 +11,8 @@ import (
 const (
 	// leastPercent keeps a heap that is nearly all bytes from being collected at every turn: to sweep it costs, too.
 	leastPercent = 20
+	// freeBytes is garbage that is not worth a collection. A hub without works has about as much memory that lives.
+	freeBytes = 128 << 20
 	// noticed is how many percent points are worth the short stop of the process that a change is.
 	noticed = 5
 )
@@ -18,7 +20,7 @@ const (
 // Pace bounds garbage by what it costs to collect, until ctx ends. Go lets garbage grow to as much as there is that lives.
 // But a collection only walks through memory that may hold pointers, and most of what a hub with many works keeps are the
 // bytes of manifests, which it skips. So garbage may grow to as much as is walked through: collections come in the rhythm
-// in which they would if there were no manifests. GOGC, if somebody has set it, stays the upper bound; off stays off.
+// in which they would if there were no manifests, and a small process has them as ever. GOGC, if somebody has set it, stays the upper bound; off stays off.
 func Pace(ctx context.Context) error {
 	most, on := gcPercent()
 	if !on || most < leastPercent {
@@ -84,11 +86,11 @@ func readHeap() heap {
 	return heap{live: values[0], walked: values[1], roots: values[2] + values[3]}
 }
 
-// percent is the GOGC with which garbage may grow to as much as is walked through. Go takes it of live heap and roots
-// together.
+// percent is the GOGC with which garbage may grow to as much as is walked through, or to freeBytes. Go takes it of live heap
+// and roots together.
 func percent(h heap, most int) int {
 	if h.live+h.roots == 0 {
 		return most
 	}
-	return min(most, max(leastPercent, int(100*(h.walked+h.roots)/(h.live+h.roots))))
+	return min(most, max(leastPercent, int(100*max(freeBytes, h.walked+h.roots)/(h.live+h.roots))))
 }

@@ -20,7 +20,9 @@ func TestPercent(t *testing.T) {
 		want int
 	}{
 		{"everything holds pointers", heap{live: 100 * mb, walked: 100 * mb, roots: 10 * mb}, 100, 100},
-		{"half are bytes", heap{live: 200 * mb, walked: 100 * mb}, 100, 50},
+		{"half are bytes", heap{live: 400 * mb, walked: 200 * mb}, 100, 50},
+		{"a small heap of bytes", heap{live: 100 * mb, walked: 1 * mb}, 100, 100},
+		{"a larger one", heap{live: 256 * mb, walked: 10 * mb}, 100, 50},
 		{"nearly all are bytes", heap{live: 1000 * mb, walked: 10 * mb}, 100, leastPercent},
 		{"somebody wants less", heap{live: 100 * mb, walked: 100 * mb}, 40, 40},
 		{"nothing was collected yet", heap{}, 100, 100},
@@ -39,7 +41,7 @@ func TestPace(t *testing.T) {
 	defer cancel()
 	done := make(chan error, 1)
 	go func() { done <- Pace(ctx) }()
-	manifests := make([][]byte, 64)
+	manifests := make([][]byte, 320)
 	for i := range manifests {
 		manifests[i] = make([]byte, mb)
 	}
