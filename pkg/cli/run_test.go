@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -32,6 +33,8 @@ func TestRefused(t *testing.T) {
 	require.NoError(t, os.WriteFile(typo, []byte("lsiten: :1\n"), 0o600))
 	other := filepath.Join(dir, "other.yaml")
 	require.NoError(t, os.WriteFile(other, []byte("server: https://hub\n"), 0o600))
+	object := filepath.Join(dir, "object.yaml")
+	require.NoError(t, os.WriteFile(object, []byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n"), 0o600))
 	for _, test := range []struct {
 		name      string
 		env       map[string]string
@@ -61,6 +64,21 @@ func TestRefused(t *testing.T) {
 		{"a limit that is no size", nil, "hub --work-size-limit large --data-dir " + dir, exitUsage, `"large" is no size such as 500KiB`},
 		{"no certificates", nil, "certificate check --data-dir " + dir, exitFailure, "neither a hub nor an agent"},
 		{"log level", nil, "hub --log-level loud --data-dir " + dir, exitUsage, `"loud"`},
+		{"works of no cluster", nil, "work list", exitUsage, "-A for those of all"},
+		{"works of one and all clusters", nil, "work list -A --cluster c1", exitUsage, "-A for those of all"},
+		{"the state of no work", nil, "work status --cluster c1", exitUsage, "takes the name of a work"},
+		{"the state of a work of no cluster", nil, "work status app", exitUsage, "--cluster NAME"},
+		{"nothing to apply", nil, "work apply --cluster c1", exitUsage, "-f FILE"},
+		{"nothing to apply it from", nil, "work apply --cluster c1 -f /nowhere.yaml", exitFailure, "/nowhere.yaml"},
+		{"a strategy that is none", nil, "work apply --cluster c1 -f /x --strategy Replace", exitUsage, "Update CreateOnly ServerSideApply ReadOnly"},
+		{"a size that is none", nil, "work apply --cluster c1 -f /x --max-size much", exitUsage, "--max-size"},
+		{"a wait that is none", nil, "work apply --cluster c1 -f /x --wait=soon", exitUsage, "as in 30s"},
+		{"a dry run that is none", nil, "work apply --cluster c1 -f " + object + " --dry-run=perhaps", exitUsage, "none, client or server"},
+		{"a name that is none", nil, "work apply --cluster c1 -f " + object + " --name A_B", exitUsage, `name "A_B"`},
+		{"no work to delete", nil, "work delete --cluster c1", exitUsage, "takes the names of works"},
+		{"differences of nothing", nil, "work diff --cluster c1", exitUsage, "either the name of one work"},
+		{"differences on two clusters", nil, "work diff app --cluster c1,c2", exitUsage, "name one with --cluster"},
+		{"differences without a hub", nil, "work diff --cluster c1 -f " + object + " --data-dir " + dir, exitDiffError, "--data-dir"},
 		{"no hub", nil, "token list --data-dir " + dir, exitFailure, "--data-dir"},
 		{"no lab", nil, "lab status --data-dir " + dir, exitFailure, "not a lab"},
 	} {
@@ -72,6 +90,30 @@ func TestRefused(t *testing.T) {
 			assert.Equal(t, 1, strings.Count(errOut, "\n"), errOut)
 		})
 	}
+}
+
+// TestRender prints works without a hub.
+func TestRender(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "My App.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: a}}\n"), 0o600))
+	out, errOut, code := run(t, nil, "work", "apply", "-f", file, "--cluster", "c2,c1", "--dry-run=client", "--strategy=ReadOnly")
+	require.Zero(t, code, errOut)
+	require.Equal(t, 2, strings.Count(out, "kind: ManifestWork\n"))
+	for _, want := range []string{"  name: my-app\n  namespace: c1\n", "  namespace: c2\n", "      type: ReadOnly\n", "      kind: ConfigMap\n"} {
+		require.Contains(t, out, want)
+	}
+	require.NotContains(t, out, "status")
+}
+
+func TestWaiting(t *testing.T) {
+	for text, want := range map[string]waiting{
+		"true": {true, workTimeout}, "false": {false, workTimeout}, "30s": {true, 30 * time.Second},
+	} {
+		w := waiting{timeout: workTimeout}
+		require.NoError(t, w.Set(text))
+		require.Equal(t, want, w, text)
+	}
+	require.Error(t, (&waiting{}).Set("-3s"))
 }
 
 type coded int

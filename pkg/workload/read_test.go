@@ -172,3 +172,24 @@ func TestNames(t *testing.T) {
 		require.Equal(t, want, partNumber("app", work), work)
 	}
 }
+
+// FuzzParse: whatever is read is an object that reads the same again.
+func FuzzParse(f *testing.F) {
+	f.Add([]byte("a: &a [x]\n---\n{apiVersion: v1, kind: List, items: [{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: b}}]}\n...\n"))
+	f.Add([]byte(`{"apiVersion":"v1","kind":"A","metadata":{"name":"a","creationTimestamp":null},"x":1e3}{"apiVersion":"v1","kind":"B","metadata":{"name":"b"}}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		objects, err := parse("f", text)
+		if err != nil {
+			return
+		}
+		for _, o := range objects {
+			again, err := parse("f", o.Raw)
+			require.NoError(t, err)
+			if o.Kind == "List" || len(again) != 1 {
+				continue // an object that was in a list may be one itself
+			}
+			require.Equal(t, o.ID, again[0].ID)
+			require.Equal(t, string(o.Raw), string(again[0].Raw))
+		}
+	})
+}
