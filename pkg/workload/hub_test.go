@@ -58,9 +58,14 @@ func newBench(t *testing.T) *bench {
 	used = true
 	h, err := shared()
 	require.NoError(t, err)
+	return benchOf(t, h, strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name())))
+}
+
+func benchOf(t *testing.T, h *hubtest.Hub, cluster string) *bench {
+	t.Helper()
 	kube, err := kubernetes.NewForConfig(h.Admin)
 	require.NoError(t, err)
-	b := &bench{t: t, cluster: strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))}
+	b := &bench{t: t, cluster: cluster}
 	b.hub, err = workclient.NewForConfig(h.Admin)
 	require.NoError(t, err)
 	_, err = kube.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: b.cluster}}, metav1.CreateOptions{})

@@ -62,7 +62,11 @@ func (l *Live) Compare(ctx context.Context, work *workv1.ManifestWork) ([]Differ
 		return nil, err
 	}
 	var all []Difference
+	states := States(work)
 	for ordinal := range work.Spec.Workload.Manifests {
+		if states[ordinal].State == Complete {
+			continue // agents leave what has finished as it is (spec 4.2)
+		}
 		o, err := objectAt(work, ordinal)
 		if err != nil {
 			all = append(all, Difference{Where: work.Namespace + "/" + work.Name, What: fmt.Sprintf("manifest %d", ordinal), Note: err.Error()})

@@ -79,3 +79,44 @@ func TestDeleting(t *testing.T) {
 	work.Status.Conditions = []metav1.Condition{{Type: workv1.WorkDeleting, Message: "2 objects are left"}}
 	require.Equal(t, "2 objects are left", Deleting(work))
 }
+
+// TestWish is what of a manifest is asked of a cluster.
+func TestWish(t *testing.T) {
+	objects, err := parse("f", []byte(`{apiVersion: apps/v1, kind: Deployment, metadata: {name: d, uid: u, resourceVersion: "1", managedFields: [], ownerReferences: []},
+  spec: {strategy: null, replicas: 0, template: {spec: {affinity: null, containers: [{name: c, resources: {}, args: null}]}}}, status: {replicas: 3}}`))
+	require.NoError(t, err)
+	require.Equal(t, map[string]any{
+		"apiVersion": "apps/v1", "kind": "Deployment", "metadata": map[string]any{"name": "d"},
+		"spec": map[string]any{"replicas": int64(0), "template": map[string]any{"spec": map[string]any{
+			"containers": []any{map[string]any{"name": "c", "resources": map[string]any{}}}}}},
+	}, wish(objects[0].Content))
+}
+
+// TestStrategyFor: the first entry that matches and has a strategy counts.
+func TestStrategyFor(t *testing.T) {
+	entry := func(group, resource, namespace, name string, kind workv1.UpdateStrategyType) workv1.ManifestConfigOption {
+		c := workv1.ManifestConfigOption{ResourceIdentifier: workv1.ResourceIdentifier{Group: group, Resource: resource, Namespace: namespace, Name: name}}
+		if kind != "" {
+			c.UpdateStrategy = &workv1.UpdateStrategy{Type: kind}
+		}
+		return c
+	}
+	work := &workv1.ManifestWork{}
+	work.Spec.ManifestConfigs = []workv1.ManifestConfigOption{
+		entry("", "configmaps", "*", "*", ""),
+		entry("", "configmaps", "kube-*", "a*c", workv1.UpdateStrategyTypeReadOnly),
+		entry("*", "*", "*", "abc", workv1.UpdateStrategyTypeCreateOnly),
+	}
+	for _, test := range []struct {
+		id   workv1.ResourceIdentifier
+		want workv1.UpdateStrategyType
+	}{
+		{workv1.ResourceIdentifier{Resource: "configmaps", Namespace: "kube-system", Name: "abc"}, workv1.UpdateStrategyTypeReadOnly},
+		{workv1.ResourceIdentifier{Resource: "configmaps", Namespace: "default", Name: "abc"}, workv1.UpdateStrategyTypeCreateOnly},
+		{workv1.ResourceIdentifier{Group: "apps", Resource: "deployments", Namespace: "default", Name: "abc"}, workv1.UpdateStrategyTypeCreateOnly},
+		{workv1.ResourceIdentifier{Resource: "namespaces", Name: "abc"}, workv1.UpdateStrategyTypeCreateOnly},
+		{workv1.ResourceIdentifier{Resource: "configmaps", Namespace: "default", Name: "ab"}, workv1.UpdateStrategyTypeUpdate},
+	} {
+		require.Equal(t, test.want, strategyFor(work, test.id).Type, "%v", test.id)
+	}
+}
