@@ -26,7 +26,8 @@ type jq struct {
 
 // parseJQ compiles an expression. What makes values rather than choosing fields is refused: it has no place in a path, and its
 // memory could not be bounded.
-func parseJQ(text string) (*jq, error) {
+func parseJQ(text string) (parsed *jq, err error) {
+	defer survive(&err)
 	if len(text) > maxJQBytes {
 		return nil, fmt.Errorf("it has %d bytes, more than the limit of %d", len(text), maxJQBytes)
 	}
@@ -48,13 +49,20 @@ func parseJQ(text string) (*jq, error) {
 	return &jq{text, code}, nil
 }
 
+// survive makes an error of a panic of the library: what it is given comes from the network.
+func survive(err *error) {
+	if r := recover(); r != nil {
+		*err = fmt.Errorf("jq does not take it: %v", r)
+	}
+}
+
 // String names the selector in errors.
 func (j *jq) String() string { return "JQ expression error in '" + j.text + "'" }
 
-func (j *jq) locate(ctx context.Context, object map[string]any) ([]Path, error) {
+func (j *jq) locate(ctx context.Context, object map[string]any) (paths []Path, err error) {
+	defer survive(&err)
 	ctx, cancel := context.WithTimeout(ctx, jqTime)
 	defer cancel()
-	var paths []Path
 	looked := 0
 	for results := j.code.RunWithContext(ctx, forJQ(object)); ; {
 		result, more := results.Next()

@@ -1,6 +1,7 @@
 package ignore
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -14,6 +15,8 @@ func harmless(q *gojq.Query) error {
 		return nil
 	}
 	switch {
+	case q.Term == nil && q.Op == 0:
+		return errors.New("it is empty")
 	case q.Meta != nil || len(q.Imports) > 0:
 		return notAllowed("a module")
 	case len(q.FuncDefs) > 0:
