@@ -9,9 +9,8 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
-	"k8s.io/apimachinery/pkg/util/version"
+	"github.com/google/cel-go/ext"
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
-	"k8s.io/apiserver/pkg/cel/environment"
 	"k8s.io/apiserver/pkg/cel/library"
 	"k8s.io/utils/lru"
 )
@@ -63,17 +62,20 @@ func newEnvironments() (*environments, error) {
 	return &environments{rule, message}, nil
 }
 
-// newEnvironment has Kubernetes' libraries and upstream's function hasConditions.
+// newEnvironment has what upstream's agent has: the libraries of Kubernetes and hasConditions. It is not the environment of
+// Kubernetes' own API server, which refuses lists and maps of several types and knows fewer functions of texts. Sets, macros of
+// two variables and comparisons of whole numbers with others are more than upstream has.
 func newEnvironment(variables ...cel.EnvOption) (*cel.Env, error) {
-	set, err := environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion()).Extend(environment.VersionedOptions{
-		IntroducedVersion: version.MajorMinor(1, 0), // ours are as old as anything
-		EnvOptions: append(variables, cel.Function("hasConditions",
-			cel.Overload("status_has_conditions", []*cel.Type{cel.DynType}, cel.BoolType, cel.UnaryBinding(hasConditions)))),
-	})
+	env, err := cel.NewEnv(append(variables,
+		cel.DefaultUTCTimeZone(true), cel.CrossTypeNumericComparisons(true), cel.OptionalTypes(),
+		ext.Strings(), ext.Sets(), ext.TwoVarComprehensions(),
+		library.Lists(), library.Regex(), library.URLs(), library.Quantity(), library.IP(), library.CIDR(), library.Format(), library.SemverLib(),
+		cel.Function("hasConditions",
+			cel.Overload("status_has_conditions", []*cel.Type{cel.DynType}, cel.BoolType, cel.UnaryBinding(hasConditions))))...)
 	if err != nil {
 		return nil, fmt.Errorf("set up CEL: %w", err)
 	}
-	return set.StoredExpressionsEnv(), nil
+	return env, nil
 }
 
 // hasConditions tells whether a status has any conditions; of what is no status it does not.
@@ -103,7 +105,12 @@ func (p *programs) get(expression string, withResult bool) (cel.Program, error) 
 	return made, err
 }
 
-func (p *programs) compile(expression string, withResult bool) (cel.Program, error) {
+func (p *programs) compile(expression string, withResult bool) (made cel.Program, err error) {
+	defer func() {
+		if r := recover(); r != nil { // expressions come from the network
+			made, err = nil, fmt.Errorf("compile: CEL does not take it: %v", r)
+		}
+	}()
 	if err := checkText(expression); err != nil {
 		return nil, err
 	}
@@ -126,7 +133,7 @@ func (p *programs) compile(expression string, withResult bool) (cel.Program, err
 	if err := issues.Err(); err != nil {
 		return nil, compileError(err)
 	}
-	made, err := env.Program(ast, cel.CostLimit(celconfig.PerCallLimit), cel.CostTracking(&library.CostEstimator{}), cel.InterruptCheckFrequency(celconfig.CheckFrequency))
+	made, err = env.Program(ast, cel.CostLimit(celconfig.PerCallLimit), cel.CostTracking(&library.CostEstimator{}), cel.InterruptCheckFrequency(celconfig.CheckFrequency))
 	if err != nil {
 		return nil, &internalError{err}
 	}
