@@ -79,6 +79,28 @@ func TestAgentRights(t *testing.T) {
 		b.removeWork(t, cluster, "hooks")
 	})
 
+	t.Run("what may not be deleted is told", func(t *testing.T) {
+		kubectl(t, "create", "clusterrole", "nave-agent-ranges", "--verb=get,list,watch,create,patch", "--resource=limitranges")
+		kubectl(t, "label", "clusterrole", "nave-agent-ranges", "open-cluster-management.io/aggregate-to-work=true")
+		b.newWork(t, ctx, cluster, "kept", `{apiVersion: v1, kind: LimitRange, metadata: {name: kept, namespace: default}, spec: {limits: [{type: Container, max: {cpu: 1k}}]}}`)
+		eventually(t, ctx, "it is applied", func() error { return b.appliedAndAvailable(ctx, cluster, "kept") })
+		require.NoError(t, b.works.WorkV1().ManifestWorks(cluster).Delete(ctx, "kept", metav1.DeleteOptions{}))
+		eventually(t, ctx, "the work says why it is not gone", func() error {
+			work, err := b.works.WorkV1().ManifestWorks(cluster).Get(ctx, "kept", metav1.GetOptions{})
+			if err != nil {
+				return err
+			}
+			c := meta.FindStatusCondition(work.Status.Conditions, workv1.WorkDeleting)
+			if c == nil || !strings.Contains(c.Message, "limitranges default/kept cannot be taken off") || !strings.Contains(c.Message, "kubectl create clusterrole") {
+				return fmt.Errorf("the condition is %v", c)
+			}
+			return nil
+		})
+		kubectl(t, "create", "clusterrole", "nave-agent-ranges-too", "--verb=delete", "--resource=limitranges")
+		kubectl(t, "label", "clusterrole", "nave-agent-ranges-too", "open-cluster-management.io/aggregate-to-work=true")
+		b.removeWork(t, cluster, "kept")
+	})
+
 	t.Run("works with an executor", func(t *testing.T) {
 		kubectl(t, "create", "clusterrole", "nave-agent-roles", "--verb=get,list,watch,create,update,patch,delete", "--resource=roles.rbac.authorization.k8s.io")
 		kubectl(t, "label", "clusterrole", "nave-agent-roles", "open-cluster-management.io/aggregate-to-work=true")

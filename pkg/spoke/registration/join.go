@@ -125,7 +125,8 @@ func (s *search) reach(ctx context.Context, way Bootstrap) (Bootstrap, error) {
 }
 
 // nextIdentity is the identity to ask a certificate for, and its key. An unfinished one is taken up; a new one has a new
-// key. The agent's name is kept for ever, since what it applied to the cluster bears it.
+// key. The agent's name is kept for ever, since what it applied to the cluster bears it. What the cluster alone keeps for
+// another cluster's name is another agent's: with its name, each of the two would take off what the other one has applied.
 func (s *search) nextIdentity(ctx context.Context, kept Credentials, way Bootstrap) (Credentials, crypto.Signer, error) {
 	cluster := s.Wish.Get().Cluster
 	pending, err := s.Store.loadPending(ctx)
@@ -134,9 +135,12 @@ func (s *search) nextIdentity(ctx context.Context, kept Credentials, way Bootstr
 			return way.place(pending), key, nil
 		}
 	}
-	name := kept.Agent.Name
-	if name == "" {
-		name = pending.Agent.Name
+	own := s.Store.hasFile()
+	var name string
+	for _, known := range []identity.Agent{pending.Agent, kept.Agent} {
+		if known.Name != "" && (own || known.Cluster == cluster) {
+			name = known.Name
+		}
 	}
 	if name == "" {
 		if name, err = agentName(); err != nil {

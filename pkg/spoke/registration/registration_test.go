@@ -240,3 +240,17 @@ func TestBootstrapFault(t *testing.T) {
 	require.NotNil(t, s.bootstrapFault(broken), "a kubeconfig is what the agent joins anew by")
 	require.Nil(t, s.bootstrapFault(Wish{Cluster: "c1"}))
 }
+
+// TestSecondAgentOnACluster has a name of its own: what the cluster keeps for another name is another agent's, unless this
+// one's directory says that it is its own.
+func TestSecondAgentOnACluster(t *testing.T) {
+	found := identityFor(t, authority(t), identity.Agent{Cluster: "c1", Name: "a"}, time.Now())
+	for _, test := range []struct {
+		cluster string
+		keeps   bool
+	}{{"c1", true}, {"c2", false}} {
+		next, _, err := searchIn(t, test.cluster).nextIdentity(t.Context(), found, Bootstrap{Server: "https://hub", CA: pki.CertificatePEM(authority(t).Certificate)})
+		require.NoError(t, err)
+		require.Equal(t, test.keeps, next.Agent.Name == "a", test.cluster)
+	}
+}

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -81,6 +82,14 @@ func (s Store) load(ctx context.Context) (Credentials, error) {
 		return Credentials{}, fmt.Errorf("secret %s/%s: %w", Namespace, SecretName, err)
 	}
 	return fromData(secret.Data)
+}
+
+// hasFile tells whether an identity is kept, or being asked for, in the agent's own directory.
+func (s Store) hasFile() bool {
+	return slices.ContainsFunc([]string{identityFile, pendingFile}, func(name string) bool {
+		_, err := os.Stat(filepath.Join(s.Dir, name))
+		return err == nil
+	})
 }
 
 // save keeps an identity before anything uses it. One that was asked for is then no longer pending.

@@ -17,9 +17,6 @@ import (
 // after the grace period if it is only missing, since then it was deleted while the agent was off, or the agent is at another
 // hub (spec 4.5).
 func (a *Agent) evict(ctx context.Context, amw *workv1.AppliedManifestWork) (time.Duration, error) {
-	if amw.Spec.AgentID != a.AgentID {
-		return 0, nil
-	}
 	if _, seen := a.ended.Load(amw.Spec.ManifestWorkName); seen && amw == a.findApplied(amw.Spec.ManifestWorkName) {
 		a.ended.Delete(amw.Spec.ManifestWorkName)
 		return 0, a.deleteApplied(ctx, amw)

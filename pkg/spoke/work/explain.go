@@ -18,11 +18,16 @@ func explain(err error, m *manifest) error {
 	case apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict):
 		return fmt.Errorf("%w; set serverSideApply.force to take these fields over, or leave them to their holder with serverSideApply.ignoreFields", err)
 	case apierrors.IsForbidden(err):
-		return rights.Explain(err, []string{"get", "list", "watch", "create", "update", "patch", "delete"}, m.gvr)
+		return rights.Explain(err, agentVerbs(), m.gvr)
 	case apierrors.IsInvalid(err):
 		return explainInvalid(err, m)
 	}
 	return err
+}
+
+// agentVerbs are what the agent does with objects of works.
+func agentVerbs() []string {
+	return []string{"get", "list", "watch", "create", "update", "patch", "delete"}
 }
 
 // explainedError says the same as an error of the API server in fewer words.

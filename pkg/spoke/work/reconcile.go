@@ -116,7 +116,12 @@ func (a *Agent) stands(amw *workv1.AppliedManifestWork) bool {
 	return standing != nil && standing.UID == amw.UID
 }
 
+// reconcileStray leaves alone what another agent on this cluster has made, also when it is being deleted: that one has the
+// rights that its works are applied with.
 func (a *Agent) reconcileStray(ctx context.Context, amw *workv1.AppliedManifestWork) (time.Duration, error) {
+	if amw.Spec.AgentID != a.AgentID {
+		return 0, nil
+	}
 	if amw.DeletionTimestamp == nil {
 		return a.evict(ctx, amw)
 	}
@@ -137,11 +142,11 @@ func (a *Agent) tearDown(ctx context.Context, amw *workv1.AppliedManifestWork) (
 	if err != nil {
 		return nil, 0, err
 	}
-	left, err := a.remove(ctx, amw, inv.all())
-	if err != nil {
-		return nil, 0, err
-	}
-	if len(left) > 0 {
+	left := a.remove(ctx, amw, inv.all())
+	switch {
+	case anyFailed(left):
+		return left, a.pace.failed(amw.Spec.ManifestWorkName, true), nil
+	case len(left) > 0:
 		return left, lookAgain, nil
 	}
 	return nil, 0, a.releaseApplied(ctx, amw)
@@ -263,17 +268,18 @@ func (a *Agent) hasty(work string, results []result) bool {
 
 // abandon takes back what was applied for a work, or under an AppliedManifestWork, that was gone meanwhile.
 func (a *Agent) abandon(ctx context.Context, p pass) error {
-	_, err := a.remove(ctx, p.amw, p.inventory.all())
-	return errors.Join(err, a.deleteApplied(ctx, p.amw))
+	a.remove(ctx, p.amw, p.inventory.all())
+	return a.deleteApplied(ctx, p.amw) // and its end takes what is left
 }
 
 // lookAt is when the work is to be looked at again though nothing happens.
 func (a *Agent) lookAt(p pass, results []result, left []remainder) time.Duration {
 	var again time.Duration
-	if len(left) > 0 {
+	stuck := anyFailed(left)
+	if len(left) > 0 && !stuck {
 		again = lookAgain
 	}
-	failed, soon := false, false
+	failed, soon := stuck, stuck
 	for _, r := range results {
 		failed = failed || r.err != nil
 		soon = soon || (r.err != nil && !forAPerson(r.err))
@@ -301,10 +307,7 @@ func (a *Agent) prune(ctx context.Context, p pass) ([]remainder, error) {
 		return nil, err
 	}
 	stale := p.inventory.stale(listed)
-	left, err := a.remove(ctx, p.amw, stale)
-	if err != nil {
-		return nil, err
-	}
+	left := a.remove(ctx, p.amw, stale)
 	keep := listed
 	for _, r := range left {
 		keep[r.ResourceIdentifier] = true

@@ -2,8 +2,8 @@ package work
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -12,6 +12,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	workv1 "open-cluster-management.io/api/work/v1"
+
+	"nave/pkg/spoke/work/rights"
 )
 
 const (
@@ -22,10 +24,11 @@ const (
 	atOnce = 8
 )
 
-// remainder is an object that was told to go and is still there.
+// remainder is an object that is to go and is still there.
 type remainder struct {
 	workv1.AppliedManifestResourceMeta
-	why string
+	why    string
+	failed bool // it could not be told to go
 }
 
 // removal takes objects of one AppliedManifestWork off the cluster.
@@ -34,40 +37,38 @@ type removal struct {
 	amw *workv1.AppliedManifestWork
 }
 
-// remove takes objects off the cluster, wave by wave, and returns what is not gone yet.
-func (a *Agent) remove(ctx context.Context, amw *workv1.AppliedManifestWork, objects []workv1.AppliedManifestResourceMeta) ([]remainder, error) {
+// remove takes objects off the cluster, wave by wave, and returns what is not gone yet. One that cannot be deleted does not
+// keep the others of its wave.
+func (a *Agent) remove(ctx context.Context, amw *workv1.AppliedManifestWork, objects []workv1.AppliedManifestResourceMeta) []remainder {
 	r := removal{a, amw}
 	var left []remainder
 	for _, wave := range inWaves(objects) {
-		if len(left) > 0 {
-			for _, object := range wave {
-				left = append(left, remainder{object, "waits for others to go first"})
-			}
+		if len(left) == 0 {
+			left = r.wave(ctx, wave)
 			continue
 		}
-		here, err := r.wave(ctx, wave)
-		if err != nil {
-			return nil, err
+		for _, object := range wave {
+			left = append(left, remainder{AppliedManifestResourceMeta: object, why: "waits for others to go first"})
 		}
-		left = append(left, here...)
 	}
-	return left, nil
+	return left
 }
 
-func (r removal) wave(ctx context.Context, objects []workv1.AppliedManifestResourceMeta) ([]remainder, error) {
-	why := make([]string, len(objects))
-	errs := make([]error, len(objects))
-	inParallel(len(objects), func(i int) { why[i], errs[i] = r.one(ctx, objects[i]) })
-	if err := errors.Join(errs...); err != nil {
-		return nil, err
-	}
-	var left []remainder
-	for i, object := range objects {
-		if why[i] != "" {
-			left = append(left, remainder{object, why[i]})
+func (r removal) wave(ctx context.Context, objects []workv1.AppliedManifestResourceMeta) []remainder {
+	results := make([]remainder, len(objects))
+	inParallel(len(objects), func(i int) {
+		why, err := r.one(ctx, objects[i])
+		results[i] = remainder{objects[i], why, err != nil}
+		if err != nil {
+			gvr := schema.GroupVersionResource{Group: objects[i].Group, Version: objects[i].Version, Resource: objects[i].Resource}
+			results[i].why = "cannot be taken off: " + rights.Explain(err, agentVerbs(), gvr).Error()
 		}
-	}
-	return left, nil
+	})
+	return slices.DeleteFunc(results, func(r remainder) bool { return r.why == "" })
+}
+
+func anyFailed(left []remainder) bool {
+	return slices.ContainsFunc(left, func(r remainder) bool { return r.failed })
 }
 
 // inParallel calls do for 0 to n-1, atOnce at a time.
