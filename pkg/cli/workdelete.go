@@ -1,7 +1,7 @@
 package cli
 
 import (
-	"errors"
+	"context"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -33,31 +33,13 @@ With --orphan the objects stay. The agent is told so first, and nothing is delet
 			if err != nil {
 				return err
 			}
-			var failed []error
-			var going []workload.Set
+			var sets []workload.Set
 			for _, cluster := range from.clusters {
 				for _, name := range names {
-					set := workload.Set{Hub: hub.works, Cluster: cluster, Name: name}
-					works, err := set.Remove(cmd.Context(), orphan, wait.timeout)
-					if failed = appendError(failed, err); err != nil {
-						continue
-					}
-					going = append(going, set)
-					if !wait.on {
-						fmt.Fprintf(g.streams.Out, "work %s of cluster %s is being deleted (%d works)\n", name, cluster, works)
-					}
+					sets = append(sets, workload.Set{Hub: hub.works, Cluster: cluster, Name: name})
 				}
 			}
-			for _, set := range going {
-				if !wait.on {
-					break
-				}
-				err := set.AwaitGone(cmd.Context(), wait.timeout)
-				if failed = appendError(failed, err); err == nil {
-					fmt.Fprintf(g.streams.Out, "work %s of cluster %s deleted\n", set.Name, set.Cluster)
-				}
-			}
-			return oneLine(failed)
+			return g.deleteWorks(cmd.Context(), sets, orphan, wait)
 		},
 	}
 	from.addFlags(cmd.Flags())
@@ -66,17 +48,27 @@ With --orphan the objects stay. The agent is told so first, and nothing is delet
 	return cmd
 }
 
-// outcome is an exit code of a command that has said everything there is to say.
-type outcome int
-
-// Error implements error.
-func (o outcome) Error() string { return fmt.Sprintf("exit code %d", int(o)) }
-
-// ExitCode is the exit code of the process.
-func (o outcome) ExitCode() int { return int(o) }
-
-// silent tells whether an error needs no line of its own.
-func silent(err error) bool {
-	var o outcome
-	return errors.As(err, &o)
+// deleteWorks deletes all before it waits for any; one that fails does not keep the others back.
+func (g *global) deleteWorks(ctx context.Context, sets []workload.Set, orphan bool, wait waiting) error {
+	var failed []error
+	var going []workload.Set
+	for _, set := range sets {
+		works, err := set.Remove(ctx, orphan, wait.timeout)
+		switch {
+		case err != nil:
+			failed = append(failed, err)
+		case wait.on:
+			going = append(going, set)
+		default:
+			fmt.Fprintf(g.streams.Out, "work %s of cluster %s is being deleted (%d works)\n", set.Name, set.Cluster, works)
+		}
+	}
+	for _, set := range going {
+		if err := set.AwaitGone(ctx, wait.timeout); err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		fmt.Fprintf(g.streams.Out, "work %s of cluster %s deleted\n", set.Name, set.Cluster)
+	}
+	return oneLine(failed)
 }

@@ -144,3 +144,18 @@ func (g *global) printDifferences(differences []workload.Difference) error {
 	}
 	return nil
 }
+
+// outcome is an exit code of a command that has said everything there is to say.
+type outcome int
+
+// Error implements error.
+func (o outcome) Error() string { return fmt.Sprintf("exit code %d", int(o)) }
+
+// ExitCode is the exit code of the process.
+func (o outcome) ExitCode() int { return int(o) }
+
+// silent tells whether an error needs no line of its own.
+func silent(err error) bool {
+	var o outcome
+	return errors.As(err, &o)
+}
