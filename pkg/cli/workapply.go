@@ -61,7 +61,8 @@ stays, and what a flag said in an earlier call goes when a later one leaves the 
 	return cmd
 }
 
-// apply writes the works of every cluster, one after the other; one that fails does not keep the others back.
+// apply writes the works of every cluster, one after the other, and then waits for all of them; a cluster that fails does not
+// keep the others back.
 func (g *global) apply(ctx context.Context, to *workAccess, a *workload.Applier, objects []workload.Object, wait waiting) error {
 	hub, err := to.connect(ctx)
 	if err != nil {
@@ -69,25 +70,27 @@ func (g *global) apply(ctx context.Context, to *workAccess, a *workload.Applier,
 	}
 	a.Hub = hub.works
 	var failed []error
+	var written []workload.Set
 	for _, cluster := range to.clusters {
-		sets := []string{}
+		var sets []workload.Set
 		a.Tell = func(c workload.Change) {
 			g.tellChange(c)
 			if c.Verb != workload.Deleted && (c.Work == a.Set || a.Set == "" || !workload.PartOf(a.Set, c.Work)) {
-				sets = append(sets, c.Work)
+				sets = append(sets, workload.Set{Hub: hub.works, Cluster: cluster, Name: c.Work})
 			}
 		}
 		if err := a.Apply(ctx, cluster, objects); err != nil {
 			failed = append(failed, err)
 			continue
 		}
-		if !wait.on {
-			continue
-		}
-		for _, name := range sets {
-			_, err := workload.Set{Hub: hub.works, Cluster: cluster, Name: name}.Await(ctx, wait.timeout, g.tellManifest(cluster))
-			failed = appendError(failed, err)
-		}
+		written = append(written, sets...)
+	}
+	if !wait.on {
+		return oneLine(failed)
+	}
+	for _, set := range written {
+		_, err := set.Await(ctx, wait.timeout, g.tellManifest(set.Cluster))
+		failed = appendError(failed, err)
 	}
 	return oneLine(failed)
 }

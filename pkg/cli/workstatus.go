@@ -74,9 +74,12 @@ func (g *global) showWork(ctx context.Context, set workload.Set, wait waiting, o
 	return err
 }
 
-// tellManifest prints changes of state as they come.
+// tellManifest prints changes of state as they come. That nothing has happened yet is none.
 func (g *global) tellManifest(cluster string) func(workload.ManifestStatus) {
 	return func(m workload.ManifestStatus) {
+		if m.State == workload.Pending {
+			return
+		}
 		state := string(m.State)
 		if m.State == workload.Applied && m.Available == "True" {
 			state += " and available"
