@@ -2,6 +2,8 @@ package work
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,6 +14,53 @@ import (
 	"nave/pkg/log"
 	"nave/pkg/reconcile"
 )
+
+// reconcileStrays sees to AppliedManifestWorks of that work's name that do not stand for a work of the hub.
+func (a *Agent) reconcileStrays(ctx context.Context, name string) (again time.Duration, err error) {
+	found, err := a.applied.ByIndex(byWork, name)
+	if err != nil {
+		return 0, fmt.Errorf("applied manifest works of work %s: %w", name, err)
+	}
+	var errs []error
+	if len(found) == 0 {
+		a.ended.Delete(name) // nothing is left that it would tell anything about
+	}
+	for _, obj := range found {
+		amw := obj.(*workv1.AppliedManifestWork)
+		if a.stands(amw) {
+			continue
+		}
+		wait, err := a.reconcileStray(ctx, amw)
+		again = sooner(again, wait)
+		errs = append(errs, err)
+	}
+	return again, errors.Join(errs...)
+}
+
+// stands tells whether an AppliedManifestWork stands for a work that is on the hub.
+func (a *Agent) stands(amw *workv1.AppliedManifestWork) bool {
+	if _, err := a.works.Get(amw.Spec.ManifestWorkName); err != nil {
+		return false
+	}
+	standing := a.findApplied(amw.Spec.ManifestWorkName)
+	return standing != nil && standing.UID == amw.UID
+}
+
+// reconcileStray leaves alone what another agent on this cluster has made, also when it is being deleted: that one has the
+// rights that its works are applied with.
+func (a *Agent) reconcileStray(ctx context.Context, amw *workv1.AppliedManifestWork) (time.Duration, error) {
+	if amw.Spec.AgentID != a.AgentID {
+		return 0, nil
+	}
+	if amw.DeletionTimestamp == nil {
+		return a.evict(ctx, amw)
+	}
+	left, again, err := a.tearDown(ctx, amw)
+	if _, missing := a.works.Get(amw.Spec.ManifestWorkName); err == nil && len(left) == 0 && missing != nil {
+		a.watcher.forget(amw.Spec.ManifestWorkName, nil)
+	}
+	return again, err
+}
 
 // evict deletes an AppliedManifestWork of this agent whose work is not on the hub: at once if its deletion was seen, and
 // after the grace period if it is only missing, since then it was deleted while the agent was off, or the agent is at another
