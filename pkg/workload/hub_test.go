@@ -239,6 +239,7 @@ func TestOptionsComeAndGo(t *testing.T) {
 	require.Equal(t, workv1.UpdateStrategyTypeServerSideApply, strategyFor(b.works()["app"], workv1.ResourceIdentifier{Resource: "configmaps", Namespace: "default", Name: "c"}).Type)
 	require.Equal(t, "deployments", spec.ManifestConfigs[1].ResourceIdentifier.Resource)
 	require.Equal(t, workv1.WellKnownStatusType, spec.ManifestConfigs[1].FeedbackRules[0].Type)
+	require.Equal(t, workv1.FeedbackWatchType, spec.ManifestConfigs[1].FeedbackScrapeType)
 
 	differences, err := b.applier().Compare(t.Context(), b.cluster, objects)
 	require.NoError(t, err)

@@ -52,6 +52,7 @@ func (o Options) configs(objects []Object) []workv1.ManifestConfigOption {
 			all = append(all, workv1.ManifestConfigOption{
 				ResourceIdentifier: workv1.ResourceIdentifier{Group: known.group, Resource: known.resource, Namespace: "*", Name: "*"},
 				FeedbackRules:      []workv1.FeedbackRule{{Type: workv1.WellKnownStatusType}},
+				FeedbackScrapeType: workv1.FeedbackWatchType, // who asks by a command looks at the answer soon after
 			})
 		}
 	}
