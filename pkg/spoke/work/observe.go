@@ -20,6 +20,9 @@ import (
 // watchedEvery is how often an object is looked at that changes all the time, where the work wants to know of each change.
 const watchedEvery = 250 * time.Millisecond
 
+// ruledEvery is how often one is looked at that has condition rules: a work that is complete is not to wait for that to be seen.
+const ruledEvery = time.Second
+
 // findings are what an object says about itself by the rules of a work.
 type findings struct {
 	rules      [sha256.Size]byte // by which it was looked at
@@ -37,10 +40,7 @@ func (a *Agent) observe(ctx context.Context, p pass, r *result, live *unstructur
 	if len(config.FeedbackRules)+len(config.ConditionRules) == 0 {
 		return
 	}
-	every := watchedEvery
-	if config.FeedbackScrapeType != workv1.FeedbackWatchType {
-		every = a.Settings.Get().StatusSyncInterval
-	}
+	every := a.lookEvery(config)
 	rules := a.hashOfRules(config)
 	if live == nil {
 		var wait time.Duration
@@ -66,6 +66,18 @@ func (a *Agent) observe(ctx context.Context, p pass, r *result, live *unstructur
 		r.again = sooner(r.again, every)
 	}
 	r.noteDone()
+}
+
+// lookEvery is how often an object is looked at, at most.
+func (a *Agent) lookEvery(config workv1.ManifestConfigOption) time.Duration {
+	interval := a.Settings.Get().StatusSyncInterval
+	switch {
+	case config.FeedbackScrapeType == workv1.FeedbackWatchType:
+		return watchedEvery
+	case len(config.ConditionRules) > 0:
+		return min(interval, ruledEvery)
+	}
+	return interval
 }
 
 // noteDone notes that the object has completed: it is not applied again then, not even when it is gone, until its manifest
