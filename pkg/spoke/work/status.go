@@ -23,6 +23,10 @@ const (
 	// conditionSupported of a work says what it asks for that the agent does not do; it is there only then.
 	conditionSupported = "Supported"
 
+	// maxValuesBytes bounds the values of a whole work, each with its name. The hub would refuse a status that is larger than
+	// an object may be, and with it all that it says.
+	maxValuesBytes = 256 << 10
+
 	// ruleReason begins the reasons of conditions that come from a work's rules, as upstream has them.
 	ruleReason = "ConditionRule"
 )
@@ -34,7 +38,9 @@ func status(work *workv1.ManifestWork, before workv1.ManifestWorkStatus, results
 	known := byObject(before.ResourceStatus.Manifests)
 	next.ResourceStatus.Manifests = make([]workv1.ManifestCondition, len(results))
 	var ruled [][]metav1.Condition
+	room := maxValuesBytes
 	for i, r := range results {
+		r.findings = r.findings.within(&room)
 		identity := resourceMeta(r.manifest)
 		m := manifestStatus(work, r, identity, known[objectOf(identity)], now)
 		next.ResourceStatus.Manifests[i] = m
@@ -50,6 +56,38 @@ func status(work *workv1.ManifestWork, before workv1.ManifestWorkStatus, results
 	}
 	setSupported(work, &next.Conditions)
 	return next
+}
+
+// within are findings whose values fit into the room that is left for those of a work, which they take. Values that do not fit
+// are left out, and it is said.
+func (f *findings) within(room *int) *findings {
+	if f == nil {
+		return nil
+	}
+	size := 0
+	for _, v := range f.values {
+		size += len(v.Name) + sizeOf(v.Value)
+	}
+	if size <= *room {
+		*room -= size
+		return f
+	}
+	fewer := *f
+	fewer.values = nil
+	fewer.feedback = fmt.Sprintf("the values of all manifests of the work together exceed the limit of %d bytes; these are left out", maxValuesBytes)
+	return &fewer
+}
+
+// sizeOf is about how many bytes a value has in a status.
+func sizeOf(v workv1.FieldValue) int {
+	const frame = 64 // its type, a number, and what is around them
+	switch {
+	case v.String != nil:
+		return frame + len(*v.String)
+	case v.JsonRaw != nil:
+		return frame + len(*v.JsonRaw)
+	}
+	return frame
 }
 
 // objectOf is what two reports about the same object have in common, wherever in the work it stood.

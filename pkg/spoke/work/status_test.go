@@ -139,6 +139,25 @@ func TestRules(t *testing.T) {
 	}
 }
 
+// TestValuesOfAWork together are bounded; those that fit are told.
+func TestValuesOfAWork(t *testing.T) {
+	text := strings.Repeat("x", maxValuesBytes/2)
+	found := func(r *result) {
+		r.findings = &findings{wanted: true, values: []workv1.FeedbackValue{{Name: "n", Value: workv1.FieldValue{Type: workv1.String, String: &text}}}}
+	}
+	work := workOf(one, two)
+	next := status(work, work.Status, outcomes(work, found, found), time.Now())
+	for i, want := range []metav1.ConditionStatus{metav1.ConditionTrue, metav1.ConditionFalse} {
+		m := next.ResourceStatus.Manifests[i]
+		c := meta.FindStatusCondition(m.Conditions, conditionFeedback)
+		require.Equal(t, want, c.Status)
+		require.Equal(t, want == metav1.ConditionTrue, len(m.StatusFeedbacks.Values) == 1)
+		if want == metav1.ConditionFalse {
+			require.Contains(t, c.Message, "limit of 262144 bytes")
+		}
+	}
+}
+
 // TestNothingIsIgnored: what this agent does not do, it says; and it never reports what would cost the whole status.
 func TestNothingIsIgnored(t *testing.T) {
 	for _, test := range []struct{ name, condition, reason, message string }{
