@@ -91,7 +91,7 @@ func New(c Config) (*Agent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("check of executors: %w", err)
 	}
-	RegisterMetrics()
+	registerMetrics()
 	works := workinformers.NewSharedInformerFactoryWithOptions(hub, 0, workinformers.WithNamespace(c.Cluster), workinformers.WithTransform(withoutManagedFields))
 	applied := workinformers.NewSharedInformerFactoryWithOptions(spoke.works, 0, workinformers.WithTransform(withoutManagedFields))
 	a := &Agent{

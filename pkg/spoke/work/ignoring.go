@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -24,33 +25,24 @@ type ignoreFieldError struct{ error }
 // Unwrap implements errors.Unwrap.
 func (e *ignoreFieldError) Unwrap() error { return e.error }
 
-// ignored are the fields that a strategy leaves to others, by when it does.
+// ignored are the fields that a strategy leaves to others.
 type ignored struct {
 	present *ignore.Fields // once the object exists
-	changed *ignore.Fields // until the manifest changes
-	all     *ignore.Fields
-	bySpoke bool // there are any of the second sort
+	all     *ignore.Fields // those, and others until the manifest changes
+	bySpoke bool           // there are any others
 }
 
 func compileIgnored(entries []workv1.IgnoreField) (ignored, error) {
-	var f ignored
-	var err error
-	for _, part := range []struct {
-		into *(*ignore.Fields)
-		when []workv1.IgnoreFieldsCondition
-	}{
-		{&f.present, []workv1.IgnoreFieldsCondition{workv1.IgnoreFieldsConditionOnSpokePresent}},
-		{&f.changed, []workv1.IgnoreFieldsCondition{workv1.IgnoreFieldsConditionOnSpokeChange}},
-		{&f.all, []workv1.IgnoreFieldsCondition{workv1.IgnoreFieldsConditionOnSpokePresent, workv1.IgnoreFieldsConditionOnSpokeChange}},
-	} {
-		if *part.into, err = ignore.Compile(entries, part.when...); err != nil {
-			return f, &ignoreFieldError{err}
-		}
+	present, err := ignore.Compile(entries, workv1.IgnoreFieldsConditionOnSpokePresent)
+	if err != nil {
+		return ignored{}, &ignoreFieldError{err}
 	}
-	for _, e := range entries {
-		f.bySpoke = f.bySpoke || e.Condition == workv1.IgnoreFieldsConditionOnSpokeChange
+	all, err := ignore.Compile(entries, workv1.IgnoreFieldsConditionOnSpokePresent, workv1.IgnoreFieldsConditionOnSpokeChange)
+	if err != nil {
+		return ignored{}, &ignoreFieldError{err}
 	}
-	return f, nil
+	bySpoke := slices.ContainsFunc(entries, func(e workv1.IgnoreField) bool { return e.Condition == workv1.IgnoreFieldsConditionOnSpokeChange })
+	return ignored{present, all, bySpoke}, nil
 }
 
 // applyIgnoring applies an object but for the fields that the work leaves to others (spec 4.2; 10.2, C7). A field that is left
@@ -82,7 +74,7 @@ func (w *writer) applyIgnoring(ctx context.Context, config *workv1.ServerSideApp
 			return nil, err
 		}
 	}
-	if err := w.without(ctx, leave); err != nil {
+	if err := without(ctx, w.object.Object, leave); err != nil {
 		return nil, err
 	}
 	w.object.SetAnnotations(merged(w.object.GetAnnotations(), map[string]string{workv1.ManifestConfigSpecHashAnnotationKey: hash}))
@@ -92,24 +84,22 @@ func (w *writer) applyIgnoring(ctx context.Context, config *workv1.ServerSideApp
 	return w.letGo(ctx, live, fields.all, manager)
 }
 
-// without drops fields from the object that is to be applied.
-func (w *writer) without(ctx context.Context, fields *ignore.Fields) error {
-	paths, err := fields.Locate(ctx, w.object.Object)
+// without drops fields from an object.
+func without(ctx context.Context, object map[string]any, fields *ignore.Fields) error {
+	paths, err := fields.Locate(ctx, object)
 	if err != nil {
 		return &ignoreFieldError{err}
 	}
-	ignore.Remove(w.object.Object, paths)
+	ignore.Remove(object, paths)
 	return nil
 }
 
 // hashWithout is a hash of what the manifest says besides some fields.
 func (w *writer) hashWithout(ctx context.Context, fields *ignore.Fields) (string, error) {
 	rest := w.manifest.object.DeepCopy()
-	paths, err := fields.Locate(ctx, rest.Object)
-	if err != nil {
-		return "", &ignoreFieldError{err}
+	if err := without(ctx, rest.Object, fields); err != nil {
+		return "", err
 	}
-	ignore.Remove(rest.Object, paths)
 	text, err := json.Marshal(rest.Object) // maps are marshalled in the order of their keys
 	if err != nil {
 		return "", fmt.Errorf("hash of %s: %w", w, err)

@@ -26,8 +26,8 @@ var (
 	})
 )
 
-// RegisterMetrics makes the metrics known to the process' registry. It may be called more than once.
-func RegisterMetrics() {
+// registerMetrics makes the metrics known to the process' registry. It may be called more than once.
+func registerMetrics() {
 	for _, m := range []metrics.Registerable{metricApply, metricWork, metricStatus, metricChanges, metricWatches} {
 		// That one is registered already is the only error there can be.
 		_ = legacyregistry.Register(m)

@@ -71,14 +71,19 @@ func (a *Agent) mayWait(inv *inventory) bool {
 
 // hasty tells whether to say nothing yet: what failed may well pass before anybody has read of it.
 func (a *Agent) hasty(work string, results []result) bool {
-	failed := false
+	passing, lasting := failures(results)
+	return passing && !lasting && a.pace.inARow(work) < patience
+}
+
+// failures tells whether manifests failed in ways that may pass at once, and in ways that somebody has to mend.
+func failures(results []result) (passing, lasting bool) {
 	for _, r := range results {
-		if r.err != nil && forAPerson(r.err) {
-			return false
+		if r.err != nil {
+			person := forAPerson(r.err)
+			passing, lasting = passing || !person, lasting || person
 		}
-		failed = failed || r.err != nil
 	}
-	return failed && a.pace.inARow(work) < patience
+	return passing, lasting
 }
 
 // abandon takes back what was applied for a work, or under an AppliedManifestWork, that was gone meanwhile.
@@ -94,17 +99,15 @@ func (a *Agent) lookAt(p pass, results []result, left []remainder) time.Duration
 	if len(left) > 0 && !stuck {
 		again = lookAgain
 	}
-	failed, soon := stuck, stuck
 	for _, r := range results {
-		failed = failed || r.err != nil
-		soon = soon || (r.err != nil && !forAPerson(r.err))
 		again = sooner(again, r.again)
 	}
-	if !failed {
+	passing, lasting := failures(results)
+	if !stuck && !passing && !lasting {
 		a.pace.succeeded(p.work.Name)
 		return again
 	}
-	return sooner(again, a.pace.failed(p.work.Name, soon))
+	return sooner(again, a.pace.failed(p.work.Name, stuck || passing))
 }
 
 // prune deletes what the work applied once and no longer lists, and lets go of what it lists but is not to go with it any
