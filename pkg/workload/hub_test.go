@@ -21,6 +21,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"nave/pkg/hub"
+	"nave/pkg/workspec"
 	"nave/test/hubtest"
 )
 
@@ -236,7 +237,7 @@ func TestOptionsComeAndGo(t *testing.T) {
 	spec := b.works()["app"].Spec
 	require.Equal(t, workv1.DeletePropagationPolicyTypeOrphan, spec.DeleteOption.PropagationPolicy)
 	require.Len(t, spec.ManifestConfigs, 2)
-	require.Equal(t, workv1.UpdateStrategyTypeServerSideApply, strategyFor(b.works()["app"], workv1.ResourceIdentifier{Resource: "configmaps", Namespace: "default", Name: "c"}).Type)
+	require.Equal(t, workv1.UpdateStrategyTypeServerSideApply, workspec.StrategyOf(workspec.ConfigFor(b.works()["app"], workv1.ResourceIdentifier{Resource: "configmaps", Namespace: "default", Name: "c"})).Type)
 	require.Equal(t, "deployments", spec.ManifestConfigs[1].ResourceIdentifier.Resource)
 	require.Equal(t, workv1.WellKnownStatusType, spec.ManifestConfigs[1].FeedbackRules[0].Type)
 	require.Equal(t, workv1.FeedbackWatchType, spec.ManifestConfigs[1].FeedbackScrapeType)

@@ -2,11 +2,8 @@ package workload
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"path"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,14 +18,12 @@ import (
 	"k8s.io/client-go/restmapper"
 	workclient "open-cluster-management.io/api/client/work/clientset/versioned"
 	workv1 "open-cluster-management.io/api/work/v1"
+
+	"nave/pkg/workspec"
 )
 
-const (
-	// maxManager is Kubernetes' limit for the name of a field manager.
-	maxManager = 128
-	// appliedPage is how many AppliedManifestWorks are read at a time.
-	appliedPage = 200
-)
+// appliedPage is how many AppliedManifestWorks are read at a time.
+const appliedPage = 200
 
 // Live is a managed cluster, asked for what works would change on it.
 type Live struct {
@@ -139,7 +134,8 @@ func (l *Live) compare(ctx context.Context, work *workv1.ManifestWork, o Object)
 	if err != nil {
 		live = nil
 	}
-	strategy := strategyFor(work, workv1.ResourceIdentifier{Group: mapping.Resource.Group, Resource: mapping.Resource.Resource, Namespace: namespace, Name: o.Name})
+	id := workv1.ResourceIdentifier{Group: mapping.Resource.Group, Resource: mapping.Resource.Resource, Namespace: namespace, Name: o.Name}
+	strategy := workspec.StrategyOf(workspec.ConfigFor(work, id))
 	switch {
 	case strategy.Type == workv1.UpdateStrategyTypeReadOnly || strategy.Type == workv1.UpdateStrategyTypeCreateOnly:
 		if live != nil {
@@ -153,7 +149,7 @@ func (l *Live) compare(ctx context.Context, work *workv1.ManifestWork, o Object)
 // try applies an object without lasting effect, as the agent does.
 func (l *Live) try(ctx context.Context, client dynamic.ResourceInterface, work *workv1.ManifestWork, strategy workv1.UpdateStrategy, live, wanted *unstructured.Unstructured) *Difference {
 	d := &Difference{}
-	options := metav1.ApplyOptions{FieldManager: agentManager(work.Name), Force: true, DryRun: []string{metav1.DryRunAll}}
+	options := metav1.ApplyOptions{FieldManager: workspec.FieldManager(work.Name), Force: true, DryRun: []string{metav1.DryRunAll}}
 	if s := strategy.ServerSideApply; strategy.Type == workv1.UpdateStrategyTypeServerSideApply {
 		options.FieldManager, options.Force = workv1.DefaultFieldManager, false
 		if s != nil {
@@ -184,33 +180,12 @@ func (l *Live) try(ctx context.Context, client dynamic.ResourceInterface, work *
 	return d
 }
 
-// wish is what a manifest asks for: without what the API server alone decides, and without nulls, which in charts stand for
-// "not set".
+// wish is what a manifest asks for. Owners are left out: they are not compared.
 func wish(content map[string]any) map[string]any {
-	out := runtime.DeepCopyJSON(content)
-	for _, field := range []string{"uid", "resourceVersion", "generation", "creationTimestamp", "deletionTimestamp", "managedFields", "selfLink", "ownerReferences"} {
-		unstructured.RemoveNestedField(out, "metadata", field)
-	}
-	delete(out, "status")
-	dropNulls(out)
-	return out
-}
-
-func dropNulls(value any) {
-	switch v := value.(type) {
-	case map[string]any:
-		for field, below := range v {
-			if below == nil {
-				delete(v, field)
-				continue
-			}
-			dropNulls(below)
-		}
-	case []any:
-		for _, below := range v {
-			dropNulls(below)
-		}
-	}
+	out := &unstructured.Unstructured{Object: runtime.DeepCopyJSON(content)}
+	workspec.Clean(out)
+	unstructured.RemoveNestedField(out.Object, "metadata", "ownerReferences")
+	return out.Object
 }
 
 // lasting is an object without what changes by itself. Owners are left out as well: the agent adds itself.
@@ -221,32 +196,4 @@ func lasting(o *unstructured.Unstructured) map[string]any {
 	}
 	delete(out, "status")
 	return out
-}
-
-// strategyFor is the strategy of an object: of the first entry that matches it and has one (spec 4.2).
-func strategyFor(work *workv1.ManifestWork, id workv1.ResourceIdentifier) workv1.UpdateStrategy {
-	for _, c := range work.Spec.ManifestConfigs {
-		p := c.ResourceIdentifier
-		if c.UpdateStrategy != nil && matches(p.Group, id.Group) && matches(p.Resource, id.Resource) && matches(p.Namespace, id.Namespace) && matches(p.Name, id.Name) {
-			return *c.UpdateStrategy
-		}
-	}
-	return workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeUpdate}
-}
-
-// matches compares with a pattern in which * stands for any run of characters; names have no slash in them.
-func matches(pattern, name string) bool {
-	ok, err := path.Match(pattern, name)
-	return err == nil && ok
-}
-
-// agentManager is the name under which an agent of ours applies a work's objects on the cluster. An agent of upstream writes
-// whole objects under another one, so that fields which its work no longer has are not seen to go.
-func agentManager(work string) string {
-	name := workv1.DefaultFieldManager + "-" + work
-	if len(name) <= maxManager {
-		return name
-	}
-	sum := sha256.Sum256([]byte(work))
-	return workv1.DefaultFieldManager + "-" + hex.EncodeToString(sum[:])
 }

@@ -90,33 +90,8 @@ func TestWish(t *testing.T) {
 		"spec": map[string]any{"replicas": int64(0), "template": map[string]any{"spec": map[string]any{
 			"containers": []any{map[string]any{"name": "c", "resources": map[string]any{}}}}}},
 	}, wish(objects[0].Content))
-}
 
-// TestStrategyFor: the first entry that matches and has a strategy counts.
-func TestStrategyFor(t *testing.T) {
-	entry := func(group, resource, namespace, name string, kind workv1.UpdateStrategyType) workv1.ManifestConfigOption {
-		c := workv1.ManifestConfigOption{ResourceIdentifier: workv1.ResourceIdentifier{Group: group, Resource: resource, Namespace: namespace, Name: name}}
-		if kind != "" {
-			c.UpdateStrategy = &workv1.UpdateStrategy{Type: kind}
-		}
-		return c
-	}
-	work := &workv1.ManifestWork{}
-	work.Spec.ManifestConfigs = []workv1.ManifestConfigOption{
-		entry("", "configmaps", "*", "*", ""),
-		entry("", "configmaps", "kube-*", "a*c", workv1.UpdateStrategyTypeReadOnly),
-		entry("*", "*", "*", "abc", workv1.UpdateStrategyTypeCreateOnly),
-	}
-	for _, test := range []struct {
-		id   workv1.ResourceIdentifier
-		want workv1.UpdateStrategyType
-	}{
-		{workv1.ResourceIdentifier{Resource: "configmaps", Namespace: "kube-system", Name: "abc"}, workv1.UpdateStrategyTypeReadOnly},
-		{workv1.ResourceIdentifier{Resource: "configmaps", Namespace: "default", Name: "abc"}, workv1.UpdateStrategyTypeCreateOnly},
-		{workv1.ResourceIdentifier{Group: "apps", Resource: "deployments", Namespace: "default", Name: "abc"}, workv1.UpdateStrategyTypeCreateOnly},
-		{workv1.ResourceIdentifier{Resource: "namespaces", Name: "abc"}, workv1.UpdateStrategyTypeCreateOnly},
-		{workv1.ResourceIdentifier{Resource: "configmaps", Namespace: "default", Name: "ab"}, workv1.UpdateStrategyTypeUpdate},
-	} {
-		require.Equal(t, test.want, strategyFor(work, test.id).Type, "%v", test.id)
-	}
+	objects, err = parse("f", []byte(`{apiVersion: v1, kind: Secret, metadata: {name: s}, stringData: {a: hey}}`))
+	require.NoError(t, err)
+	require.Equal(t, map[string]any{"a": "aGV5"}, wish(objects[0].Content)["data"], "as the agent applies it")
 }

@@ -29,7 +29,8 @@ var anywhere = []string{"pkg/log", "pkg/version", "pkg/reconcile", "pkg/identity
 var allowed = map[string][]string{
 	"cmd":             {"pkg/cli"},
 	"pkg/cli":         {"pkg/config", "pkg/pki", "pkg/hub", "pkg/agent", "pkg/agentstate", "pkg/lab", "pkg/token", "pkg/workload"},
-	"pkg/workload":    {},
+	"pkg/workload":    {"pkg/workspec"},
+	"pkg/workspec":    {},
 	"pkg/config":      {},
 	"pkg/hub":         {"pkg/lifecycle", "pkg/store", "pkg/apiserver", "pkg/controller", "pkg/datadir", "pkg/pki", "pkg/footprint"},
 	"pkg/agent":       {"pkg/lifecycle", "pkg/operator", "pkg/spoke", "pkg/agentstate", "pkg/uplink", "pkg/datadir", "pkg/footprint"},
@@ -39,7 +40,7 @@ var allowed = map[string][]string{
 	"pkg/controller":  {"pkg/token", "pkg/pki", "pkg/operator", "pkg/membership"},
 	"pkg/operator":    {},
 	"pkg/membership":  {},
-	"pkg/spoke":       {"pkg/token", "pkg/pki", "pkg/operator", "pkg/agentstate", "pkg/certrequest", "pkg/uplink"},
+	"pkg/spoke":       {"pkg/token", "pkg/pki", "pkg/operator", "pkg/agentstate", "pkg/certrequest", "pkg/uplink", "pkg/workspec"},
 	"pkg/store":       {},
 	"pkg/reconcile":   {},
 	"pkg/pki":         {},
@@ -65,7 +66,7 @@ var allowed = map[string][]string{
 }
 
 // alone are packages that import nothing of ours at all, but for the names of log fields.
-var alone = []string{"pkg/pki", "pkg/token", "pkg/identity", "pkg/version", "pkg/datadir", "pkg/footprint", "pkg/live", "pkg/settings", "pkg/agentstate", "pkg/jsonpath"}
+var alone = []string{"pkg/pki", "pkg/token", "pkg/identity", "pkg/version", "pkg/datadir", "pkg/footprint", "pkg/live", "pkg/settings", "pkg/agentstate", "pkg/jsonpath", "pkg/workspec"}
 
 // forbidden says why a package may not import another one, or nothing if it may. Paths are without the module.
 func forbidden(from, to string) string {

@@ -93,7 +93,7 @@ func (a *Agent) ensureApplied(ctx context.Context, work *workv1.ManifestWork, ma
 	if err != nil {
 		return nil, nil, err
 	}
-	if !inv.expect(work, manifests) {
+	if !inv.expect(manifests) {
 		return found, inv, nil
 	}
 	return found, inv, a.saveNotes(ctx, found, inv)
@@ -101,7 +101,7 @@ func (a *Agent) ensureApplied(ctx context.Context, work *workv1.ManifestWork, ma
 
 func (a *Agent) createApplied(ctx context.Context, work *workv1.ManifestWork, manifests []*manifest) (*workv1.AppliedManifestWork, *inventory, error) {
 	inv := &inventory{items: map[identity]item{}}
-	inv.expect(work, manifests)
+	inv.expect(manifests)
 	text, err := inv.text()
 	if err != nil {
 		return nil, nil, fmt.Errorf("inventory of work %s: %w", work.Name, err)

@@ -17,6 +17,7 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 
 	"nave/pkg/spoke/work/executor"
+	"nave/pkg/workspec"
 )
 
 // errUnknownStrategy says that the work asks for a strategy that this agent does not know. Nothing is applied then, since
@@ -81,7 +82,7 @@ func (a *Agent) bring(ctx context.Context, p pass, m *manifest) (result, *unstru
 		live, err := a.existing(ctx, a.resource(m), m, err)
 		return r.with(live, err), live
 	}
-	t := treatmentOf(p.work, m)
+	t := treatmentOf(m)
 	if r.done {
 		t = sha256.Sum256(append(t[:], "done"...))
 	}
@@ -93,7 +94,7 @@ func (a *Agent) bring(ctx context.Context, p pass, m *manifest) (result, *unstru
 	a.watcher.begin(m.gvr, m.id(), p.work.Name)
 	begun := a.Clock.Now()
 	live, manager, err := a.apply(ctx, p, m, r.done)
-	metricApply.WithLabelValues(string(strategyFor(p.work, m).Type), outcome(err)).Observe(a.Clock.Since(begun).Seconds())
+	metricApply.WithLabelValues(string(m.strategy().Type), outcome(err)).Observe(a.Clock.Since(begun).Seconds())
 	meanwhile := false
 	if err == nil && live != nil {
 		r.manager = manager
@@ -122,10 +123,10 @@ func (a *Agent) permitted(ctx context.Context, p pass, m *manifest) error {
 		return nil
 	}
 	verbs := []string{"create", "update", "patch", "get"}
-	if owned(p.work, m) {
+	if m.owned {
 		verbs = append(verbs, "delete")
 	}
-	if readOnly(p.work, m) {
+	if m.readOnly() {
 		verbs = []string{"get"}
 	}
 	return a.executor.Check(ctx, p.work.Spec.Executor, executor.Request{
@@ -141,7 +142,7 @@ func (a *Agent) permitted(ctx context.Context, p pass, m *manifest) error {
 // containers) is left to them. It takes one request, whether the object exists or not.
 func (a *Agent) apply(ctx context.Context, p pass, m *manifest, done bool) (*unstructured.Unstructured, string, error) {
 	client := a.resource(m)
-	strategy := strategyFor(p.work, m)
+	strategy := m.strategy()
 	if done || strategy.Type == workv1.UpdateStrategyTypeReadOnly {
 		live, err := client.Get(ctx, m.object.GetName(), metav1.GetOptions{})
 		if done && apierrors.IsNotFound(err) {
@@ -150,7 +151,7 @@ func (a *Agent) apply(ctx context.Context, p pass, m *manifest, done bool) (*uns
 		return live, "", err
 	}
 	object := m.object.DeepCopy()
-	if owned(p.work, m) {
+	if m.owned {
 		object.SetOwnerReferences(append(object.GetOwnerReferences(), ownerOf(p.amw)))
 	}
 	w := writer{Agent: a, pass: p, manifest: m, client: client, object: object}
@@ -159,7 +160,7 @@ func (a *Agent) apply(ctx context.Context, p pass, m *manifest, done bool) (*uns
 	var err error
 	switch strategy.Type {
 	case workv1.UpdateStrategyTypeUpdate, "":
-		live, err = w.apply(ctx, fieldManager(p.work.Name), true)
+		live, err = w.apply(ctx, workspec.FieldManager(p.work.Name), true)
 	case workv1.UpdateStrategyTypeServerSideApply:
 		live, manager, err = w.serverSideApply(ctx, strategy.ServerSideApply)
 	case workv1.UpdateStrategyTypeCreateOnly:
@@ -223,7 +224,7 @@ func (w *writer) apply(ctx context.Context, manager string, force bool) (*unstru
 
 // createOnly never changes the content of an object that is there; only who owns it.
 func (w *writer) createOnly(ctx context.Context) (*unstructured.Unstructured, error) {
-	live, err := w.client.Create(ctx, w.object, metav1.CreateOptions{FieldManager: fieldManager(w.work.Name)})
+	live, err := w.client.Create(ctx, w.object, metav1.CreateOptions{FieldManager: workspec.FieldManager(w.work.Name)})
 	if !apierrors.IsAlreadyExists(err) {
 		return live, err
 	}

@@ -139,10 +139,10 @@ func (inv *inventory) text() (string, error) {
 }
 
 // expect adds the objects that are to be applied and to go with their work, and tells whether there are any new ones.
-func (inv *inventory) expect(work *workv1.ManifestWork, manifests []*manifest) bool {
+func (inv *inventory) expect(manifests []*manifest) bool {
 	grown := false
 	for _, m := range manifests {
-		if m.err != nil || !owned(work, m) {
+		if m.err != nil || !m.owned {
 			continue
 		}
 		if i := inv.items[m.id()]; i.version == "" {
@@ -154,7 +154,7 @@ func (inv *inventory) expect(work *workv1.ManifestWork, manifests []*manifest) b
 }
 
 // take notes what came of a pass over a work's manifests.
-func (inv *inventory) take(work *workv1.ManifestWork, results []result) {
+func (inv *inventory) take(results []result) {
 	for _, r := range results {
 		if r.gvr.Resource == "" || r.instead != nil {
 			continue

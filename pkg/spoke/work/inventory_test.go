@@ -54,17 +54,17 @@ func TestInventoryFollowsTheWork(t *testing.T) {
 	manifests := read(work, mapper())
 	first, second := manifests[0].id(), manifests[1].id()
 	inv := &inventory{items: map[identity]item{}}
-	require.True(t, inv.expect(work, manifests))
-	require.False(t, inv.expect(work, manifests), "nothing new")
+	require.True(t, inv.expect(manifests))
+	require.False(t, inv.expect(manifests), "nothing new")
 	require.Empty(t, inv.applied(), "what is only expected is not applied")
 	require.Len(t, inv.all(), 2)
 
-	inv.take(work, []result{{manifest: manifests[0], exists: true, uid: "u", manager: "work-agent"}, {manifest: manifests[1], err: fmt.Errorf("no")}})
+	inv.take([]result{{manifest: manifests[0], exists: true, uid: "u", manager: "work-agent"}, {manifest: manifests[1], err: fmt.Errorf("no")}})
 	require.Equal(t, item{version: "v1", uid: "u", manager: "work-agent"}, inv.items[first])
 	require.Equal(t, item{version: "v1"}, inv.items[second], "a failure may have left something behind")
 	require.Len(t, inv.applied(), 1)
 
-	inv.take(work, []result{{manifest: manifests[0], err: fmt.Errorf("no"), done: true}})
+	inv.take([]result{{manifest: manifests[0], err: fmt.Errorf("no"), done: true}})
 	require.Equal(t, item{version: "v1", uid: "u", manager: "work-agent", done: short(manifests[0])}, inv.items[first])
 	require.Equal(t, []workv1.AppliedManifestResourceMeta{resource(second, inv.items[second])}, inv.stale(map[identity]bool{first: true}))
 }
@@ -74,7 +74,7 @@ func TestOrphansAreNotExpected(t *testing.T) {
 	work := workOf(one)
 	work.Spec.DeleteOption = &workv1.DeleteOption{PropagationPolicy: workv1.DeletePropagationPolicyTypeOrphan}
 	inv := &inventory{items: map[identity]item{}}
-	require.False(t, inv.expect(work, read(work, mapper())))
+	require.False(t, inv.expect(read(work, mapper())))
 	require.Empty(t, inv.items)
 }
 

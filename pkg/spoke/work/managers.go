@@ -2,8 +2,6 @@ package work
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"slices"
@@ -17,26 +15,12 @@ import (
 	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/util/csaupgrade"
 	workv1 "open-cluster-management.io/api/work/v1"
+
+	"nave/pkg/workspec"
 )
 
-const (
-	// ownersManager is the name under which owner references are written where the object itself is not.
-	ownersManager = "nave-agent"
-
-	// maxFieldManager is Kubernetes' limit for such a name.
-	maxFieldManager = 128
-)
-
-// fieldManager is the name under which a work's fields are known on an object. Each work has a name of its own, so that two
-// works can own one object without taking each other's fields away. It begins with upstream's name.
-func fieldManager(work string) string {
-	name := workv1.DefaultFieldManager + "-" + work
-	if len(name) <= maxFieldManager {
-		return name
-	}
-	sum := sha256.Sum256([]byte(work))
-	return workv1.DefaultFieldManager + "-" + hex.EncodeToString(sum[:])
-}
+// ownersManager is the name under which owner references are written where the object itself is not.
+const ownersManager = "nave-agent"
 
 // serverSideApply applies by the strategy of that name (spec 4.2). Its manager is upstream's unless the work names one.
 func (w *writer) serverSideApply(ctx context.Context, config *workv1.ServerSideApplyConfig) (live *unstructured.Unstructured, manager string, err error) {
@@ -58,8 +42,8 @@ func (w *writer) serverSideApply(ctx context.Context, config *workv1.ServerSideA
 // that works share counts only while no other work owns the object.
 func (w *writer) formerManagers(others bool) []string {
 	var names []string
-	for _, name := range []string{fieldManager(w.work.Name), w.inventory.items[w.id()].manager, workv1.DefaultFieldManager} {
-		if name == "" || (others && name != fieldManager(w.work.Name)) || slices.Contains(names, name) {
+	for _, name := range []string{workspec.FieldManager(w.work.Name), w.inventory.items[w.id()].manager, workv1.DefaultFieldManager} {
+		if name == "" || (others && name != workspec.FieldManager(w.work.Name)) || slices.Contains(names, name) {
 			continue
 		}
 		names = append(names, name)

@@ -90,18 +90,6 @@ func TestOrder(t *testing.T) {
 	require.Equal(t, []string{"CustomResourceDefinition", "Namespace", "Role", "ServiceAccount", "ConfigMap", "Service", "Deployment", "APIService", "Widget", "Gadget"}, got)
 }
 
-func TestMatches(t *testing.T) {
-	for _, test := range []struct {
-		pattern, value string
-		want           bool
-	}{
-		{"", "", true}, {"", "a", false}, {"a", "a", true}, {"a", "b", false}, {"*", "", true}, {"*", "abc", true},
-		{"a*", "abc", true}, {"*c", "abc", true}, {"a*c", "abc", true}, {"a*d", "abc", false}, {"*b*", "abc", true}, {"a", "aa", false},
-	} {
-		require.Equal(t, test.want, matches(test.pattern, test.value), "%q %q", test.pattern, test.value)
-	}
-}
-
 func TestConfigIsOfTheFirstEntryThatSetsIt(t *testing.T) {
 	work := workOf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"m","namespace":"n"}}`)
 	identify := func(name string) workv1.ResourceIdentifier {
@@ -113,9 +101,7 @@ func TestConfigIsOfTheFirstEntryThatSetsIt(t *testing.T) {
 		{ResourceIdentifier: identify("*"), UpdateStrategy: &workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeCreateOnly}},
 		{ResourceIdentifier: identify("m"), UpdateStrategy: &workv1.UpdateStrategy{Type: workv1.UpdateStrategyTypeUpdate}},
 	}
-	m := decode(work)[0]
-	m.resolve(mapper())
-	c := configFor(work, m)
+	c := read(work, mapper())[0].config
 	require.Equal(t, workv1.UpdateStrategyTypeCreateOnly, c.UpdateStrategy.Type)
 	require.Len(t, c.FeedbackRules, 1)
 }
@@ -139,9 +125,7 @@ func TestOwned(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			work := workOf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"m","namespace":"n"}}`)
 			work.Spec.DeleteOption = test.option
-			m := decode(work)[0]
-			m.resolve(mapper())
-			require.Equal(t, test.want, owned(work, m))
+			require.Equal(t, test.want, read(work, mapper())[0].owned)
 		})
 	}
 }

@@ -36,7 +36,7 @@ type findings struct {
 // observe looks at an object by the work's rules for it, if there are any. An object that has not changed since is not asked
 // for again; one that changes all the time is looked at as often as the work wants.
 func (a *Agent) observe(ctx context.Context, p pass, r *result, live *unstructured.Unstructured) {
-	config := configFor(p.work, r.manifest)
+	config := r.config
 	if len(config.FeedbackRules)+len(config.ConditionRules) == 0 {
 		return
 	}

@@ -5,6 +5,8 @@ import (
 	"slices"
 
 	workv1 "open-cluster-management.io/api/work/v1"
+
+	"nave/pkg/workspec"
 )
 
 // rank orders kinds: what others need to exist comes first (spec 4.2). Kinds that are not listed come last.
@@ -50,7 +52,7 @@ func removalWave(id identity) int {
 		return 3
 	case id.Group == "apiextensions.k8s.io" && id.Resource == "customresourcedefinitions":
 		return 2
-	case builtIn(id.Group):
+	case workspec.BuiltIn(id.Group):
 		return 1
 	}
 	return 0

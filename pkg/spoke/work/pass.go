@@ -29,7 +29,7 @@ type pass struct {
 // applyWork applies, prunes and reports.
 func (a *Agent) applyWork(ctx context.Context, p pass, held func() (*workv1.ManifestWork, error)) (time.Duration, error) {
 	results := a.applyAll(ctx, p)
-	p.inventory.take(p.work, results)
+	p.inventory.take(results)
 	left, pruneErr := a.prune(ctx, p)
 	// Hub and cluster are told at the same time. A crash between the two is mended by the next start.
 	var saving sync.WaitGroup
@@ -142,7 +142,7 @@ func (a *Agent) prune(ctx context.Context, p pass) ([]remainder, error) {
 // releaseOrphans takes our reference off what was applied and is to stay when the work goes.
 func (a *Agent) releaseOrphans(ctx context.Context, p pass) error {
 	for _, m := range p.manifests {
-		if m.gvr.Resource == "" || owned(p.work, m) {
+		if m.gvr.Resource == "" || m.owned {
 			continue
 		}
 		i, known := p.inventory.items[m.id()]
