@@ -10,12 +10,20 @@ import (
 
 // Contains tells whether a cluster is in a set (spec 1.7). One that is being deleted still is.
 func Contains(set *clusterv1beta2.ManagedClusterSet, mc *clusterv1.ManagedCluster) bool {
+	return Of(set)(mc)
+}
+
+// Of is Contains for one set and many clusters: it reads the set's selector once.
+func Of(set *clusterv1beta2.ManagedClusterSet) func(*clusterv1.ManagedCluster) bool {
 	switch set.Spec.ClusterSelector.SelectorType {
 	case "", clusterv1beta2.ExclusiveClusterSetLabel:
-		return mc.Labels[clusterv1beta2.ClusterSetLabel] == set.Name
+		name := set.Name
+		return func(mc *clusterv1.ManagedCluster) bool { return mc.Labels[clusterv1beta2.ClusterSetLabel] == name }
 	case clusterv1beta2.LabelSelector:
 		selector, err := metav1.LabelSelectorAsSelector(set.Spec.ClusterSelector.LabelSelector) // nil selects nothing
-		return err == nil && selector.Matches(labels.Set(mc.Labels))
+		if err == nil {
+			return func(mc *clusterv1.ManagedCluster) bool { return selector.Matches(labels.Set(mc.Labels)) }
+		}
 	}
-	return false
+	return func(*clusterv1.ManagedCluster) bool { return false }
 }

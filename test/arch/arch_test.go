@@ -40,6 +40,7 @@ var allowed = map[string][]string{
 	"pkg/controller":  {"pkg/token", "pkg/pki", "pkg/operator", "pkg/membership"},
 	"pkg/operator":    {},
 	"pkg/membership":  {},
+	"pkg/placement":   {},
 	"pkg/spoke":       {"pkg/token", "pkg/pki", "pkg/operator", "pkg/agentstate", "pkg/certrequest", "pkg/uplink", "pkg/workspec"},
 	"pkg/store":       {},
 	"pkg/reconcile":   {},
