@@ -28,6 +28,10 @@ type kind struct {
 	// the manifests of works, which are nearly all of their bytes.
 	opaque func(runtime.Object) runtime.Object
 
+	// wholeFromHub lets the hub's own parts write the status together with the object: a PlacementDecision that is new, or
+	// changes its group, is never seen without the clusters that it is about.
+	wholeFromHub bool
+
 	// canonical, where set, brings an object into one form before it is compared and stored.
 	canonical func(runtime.Object)
 }
@@ -49,7 +53,10 @@ func kinds() []kind {
 		{versions: []version{served(clusterv1beta2.GroupVersion, &clusterv1beta2.ManagedClusterSet{}, &clusterv1beta2.ManagedClusterSetList{})}},
 		{versions: []version{served(clusterv1beta2.GroupVersion, &clusterv1beta2.ManagedClusterSetBinding{}, &clusterv1beta2.ManagedClusterSetBindingList{})}},
 		{versions: []version{served(clusterv1beta1.GroupVersion, &cluster.Placement{}, &cluster.PlacementList{})}},
-		{versions: []version{served(clusterv1beta1.GroupVersion, &clusterv1beta1.PlacementDecision{}, &clusterv1beta1.PlacementDecisionList{})}},
+		{
+			versions:     []version{served(clusterv1beta1.GroupVersion, &clusterv1beta1.PlacementDecision{}, &clusterv1beta1.PlacementDecisionList{})},
+			wholeFromHub: true,
+		},
 		{versions: []version{served(clusterv1alpha1.GroupVersion, &clusterv1alpha1.AddOnPlacementScore{}, &clusterv1alpha1.AddOnPlacementScoreList{})}},
 		{
 			versions:  []version{served(workv1.GroupVersion, &workv1.ManifestWork{}, &workv1.ManifestWorkList{})},

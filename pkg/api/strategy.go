@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"reflect"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -10,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/registry/rest"
 	"k8s.io/apiserver/pkg/storage/names"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
@@ -50,8 +53,8 @@ func (s strategy) resetEverywhere(set *fieldpath.Set) map[fieldpath.APIVersion]*
 	return reset
 }
 
-func (s strategy) PrepareForCreate(_ context.Context, obj runtime.Object) {
-	if s.definition.HasStatus {
+func (s strategy) PrepareForCreate(ctx context.Context, obj runtime.Object) {
+	if s.ignoresStatus(ctx) {
 		statusOf(obj).SetZero()
 		s.Default(obj)
 	}
@@ -61,8 +64,8 @@ func (s strategy) PrepareForCreate(_ context.Context, obj runtime.Object) {
 	accessor(obj).SetGeneration(1)
 }
 
-func (s strategy) PrepareForUpdate(_ context.Context, obj, old runtime.Object) {
-	if s.definition.HasStatus {
+func (s strategy) PrepareForUpdate(ctx context.Context, obj, old runtime.Object) {
+	if s.ignoresStatus(ctx) {
 		statusOf(obj).Set(statusOf(old))
 	}
 	if s.canonical != nil {
@@ -80,7 +83,9 @@ func (s strategy) Validate(ctx context.Context, obj runtime.Object) field.ErrorL
 	if len(errs) > 0 {
 		return errs
 	}
-	s.dropStatus(content)
+	if s.ignoresStatus(ctx) {
+		s.dropStatus(content)
+	}
 	errs = validation.ValidateObjectMetaAccessor(accessor(obj), s.NamespaceScoped(), validation.NameIsDNSSubdomain, field.NewPath("metadata"))
 	return append(errs, s.definition.Validate(ctx, content)...)
 }
@@ -90,8 +95,10 @@ func (s strategy) ValidateUpdate(ctx context.Context, obj, old runtime.Object) f
 	if len(errs) > 0 {
 		return errs
 	}
-	s.dropStatus(content)
-	s.dropStatus(before)
+	if s.ignoresStatus(ctx) {
+		s.dropStatus(content)
+		s.dropStatus(before)
+	}
 	errs = validation.ValidateObjectMetaAccessorUpdate(accessor(obj), accessor(old), field.NewPath("metadata"))
 	return append(errs, s.definition.ValidateUpdate(ctx, content, before)...)
 }
@@ -103,6 +110,18 @@ func (s strategy) AllowCreateOnUpdate(context.Context) bool                     
 
 // AllowUnconditionalUpdate is false: a PUT without resourceVersion is refused, as it is for custom resources.
 func (s strategy) AllowUnconditionalUpdate(context.Context) bool { return false }
+
+// ignoresStatus tells whether a write to the main resource leaves the status as it is, as it does for custom resources. The
+// exception is what the hub itself writes of kinds that nobody must see half of.
+func (s strategy) ignoresStatus(ctx context.Context) bool {
+	return s.definition.HasStatus && !(s.wholeFromHub && fromHub(ctx))
+}
+
+// fromHub tells whether the server's own parts are asking: they have a token that never leaves the process.
+func fromHub(ctx context.Context) bool {
+	who, ok := request.UserFrom(ctx)
+	return ok && who.GetName() == user.APIServerUser && slices.Contains(who.GetGroups(), user.SystemPrivilegedGroup)
+}
 
 // dropStatus leaves the status out where it is not what is written. Of an object that has none yet, the Go type makes one
 // that lacks all that is required.

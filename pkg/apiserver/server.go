@@ -84,6 +84,7 @@ type Config struct {
 	Log                   logrus.FieldLogger
 	Settings              *live.Value[settings.Hub] // feature gates; upstream's defaults if nil
 	WorkLimitBytes        int                       // of the manifests of one work; upstream's default if 0
+	Placements            Explainer                 // explains placements; nobody does if nil
 }
 
 // Server is the API server. It implements lifecycle.Component and lifecycle.Failer.
@@ -130,6 +131,9 @@ func New(ctx context.Context, c Config) (*Server, error) {
 	}
 	chain.GenericAPIServer.ShutdownTimeout = shutdownTimeout
 	chain.GenericAPIServer.Handler.NonGoRestfulMux.Handle(CACertsPath, caCerts(c.CABundle))
+	if c.Placements.Handler != nil {
+		chain.GenericAPIServer.Handler.NonGoRestfulMux.UnlistedHandlePrefix(c.Placements.Path+"/", c.Placements.Handler)
+	}
 	ready, err := chain.PrepareRun()
 	if err != nil {
 		return nil, fmt.Errorf("prepare API server: %w", err)
@@ -231,6 +235,7 @@ func (s *Server) identify(generic *genericapiserver.Config, ours *api.API) error
 	}
 	generic.Authorization.Authorizer, err = union.New(
 		union.NamedAuthorizer{AuthorizerName: "cluster", Authorizer: lines},
+		union.NamedAuthorizer{AuthorizerName: "placements", Authorizer: authorizer.AuthorizerFunc(s.config.Placements.authorize)},
 		union.NamedAuthorizer{AuthorizerName: "rbac", Authorizer: generic.Authorization.Authorizer},
 	)
 	if err != nil {

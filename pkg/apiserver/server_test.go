@@ -269,6 +269,52 @@ func TestStatusIsASubresource(t *testing.T) {
 	require.EqualValues(t, 2, mc.GetGeneration(), "metadata does not count")
 }
 
+// TestDecisionsAreWhole: the hub's own parts write a decision with its clusters at once, and nobody else does.
+func TestDecisionsAreWhole(t *testing.T) {
+	s, _, ctx := start(t)
+	namespace(ctx, t, s, "whole")
+	administrator := rest.CopyConfig(s.config)
+	administrator.Impersonate = rest.ImpersonationConfig{UserName: "jane", Groups: []string{"system:masters"}}
+	decisions := schema.GroupVersionResource{Group: "cluster.open-cluster-management.io", Version: "v1beta1", Resource: "placementdecisions"}
+	for _, test := range []struct {
+		name   string
+		config *rest.Config
+		whole  bool
+	}{
+		{"hub", s.config, true}, {"administrator", administrator, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			everything, err := dynamic.NewForConfig(test.config)
+			require.NoError(t, err)
+			client := everything.Resource(decisions).Namespace("whole")
+			decided := func(d *unstructured.Unstructured) []any {
+				list, _, _ := unstructured.NestedSlice(d.Object, "status", "decisions")
+				return list
+			}
+			with := func(cluster string) []any { return []any{map[string]any{"clusterName": cluster, "reason": ""}} }
+			d, err := client.Create(ctx, object(t, `{apiVersion: cluster.open-cluster-management.io/v1beta1, kind: PlacementDecision,
+				metadata: {name: `+test.name+`, namespace: whole}, status: {decisions: [{clusterName: c1, reason: ""}]}}`), metav1.CreateOptions{})
+			require.NoError(t, err)
+			if test.whole {
+				require.Equal(t, with("c1"), decided(d))
+			} else {
+				require.Empty(t, decided(d))
+			}
+			before := decided(d)
+			require.NoError(t, unstructured.SetNestedSlice(d.Object, with("c2"), "status", "decisions"))
+			d.SetLabels(map[string]string{"a": "b"})
+			d, err = client.Update(ctx, d, metav1.UpdateOptions{})
+			require.NoError(t, err)
+			require.Equal(t, map[string]string{"a": "b"}, d.GetLabels())
+			if test.whole {
+				require.Equal(t, with("c2"), decided(d))
+			} else {
+				require.Equal(t, before, decided(d))
+			}
+		})
+	}
+}
+
 // TestMergePatchPreconditions is what upstream's controllers rely on (spec 0.4).
 func TestMergePatchPreconditions(t *testing.T) {
 	_, client, ctx := start(t)

@@ -37,6 +37,7 @@ import (
 	"nave/pkg/controller/clusterset"
 	"nave/pkg/controller/featurelabel"
 	"nave/pkg/controller/kube"
+	"nave/pkg/controller/scheduling"
 	"nave/pkg/controller/signing"
 	"nave/pkg/controller/workttl"
 	"nave/pkg/log"
@@ -212,6 +213,11 @@ func (c *controlling) build(s *clients, record recorder) (map[string]runner, err
 		Log: c.logger("clusterset"), Clusters: s.clusters, Settings: c.hub.config.Settings, Events: record, ClusterInformers: s.clusterInformers,
 	})
 	add("clusterset", r, err)
+	placements, err := scheduling.New(scheduling.Config{
+		Log: c.logger("placement"), Kube: s.kube, Clusters: s.clusters, ClusterInformers: s.clusterInformers, Clock: c.hub.config.Clock, Events: record,
+	})
+	add("placement", placements, err) // by this name, ClusterManagers tell whether it runs
+	c.api.placements.set(placements)
 	r, err = clusterprofile.New(clusterprofile.Config{
 		Log: c.logger("clusterprofile"), Extensions: s.extensions, Dynamic: s.dynamic, ClusterInformers: s.clusterInformers, Settings: c.hub.config.Settings,
 	})

@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/clock"
 
 	"nave/pkg/apiserver"
+	"nave/pkg/controller/scheduling"
 	"nave/pkg/datadir"
 	"nave/pkg/footprint"
 	"nave/pkg/lifecycle"
@@ -191,6 +192,8 @@ type serving struct {
 	hub    *Hub
 	store  *store.Store
 	server *apiserver.Server
+
+	placements late
 }
 
 // Start implements lifecycle.Component.
@@ -211,6 +214,7 @@ func (s *serving) Start(ctx context.Context) error {
 		Clock:                 h.config.Clock,
 		Settings:              h.config.Settings,
 		WorkLimitBytes:        h.config.WorkLimitBytes,
+		Placements:            apiserver.Explainer{Path: scheduling.DebugPath, Handler: &s.placements},
 		Log:                   h.config.Log.WithField(log.FieldComponent, "apiserver"),
 	})
 	if err != nil {

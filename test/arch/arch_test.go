@@ -37,7 +37,7 @@ var allowed = map[string][]string{
 	"pkg/lab":         {"pkg/lab", "pkg/pki", "pkg/store"},
 	"pkg/apiserver":   {"pkg/api", "pkg/store", "pkg/token"},
 	"pkg/api":         {"pkg/api"},
-	"pkg/controller":  {"pkg/token", "pkg/pki", "pkg/operator", "pkg/membership"},
+	"pkg/controller":  {"pkg/token", "pkg/pki", "pkg/operator", "pkg/membership", "pkg/placement"},
 	"pkg/operator":    {},
 	"pkg/membership":  {},
 	"pkg/placement":   {},

@@ -1,0 +1,162 @@
+package scheduling
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1beta1 "open-cluster-management.io/api/cluster/v1beta1"
+
+	"nave/pkg/log"
+	"nave/pkg/reconcile"
+)
+
+// pace is how long a placement that has just been evaluated waits for more changes. The first one is acted on at once; of a
+// thousand clusters that join in a second, each decision is written a few times rather than a thousand.
+const pace = 50 * time.Millisecond
+
+// atATime is how many decisions of one placement are written side by side.
+const atATime = 8
+
+// reconcile brings the decisions and the status of a placement in line.
+func (c *Controller) reconcile(ctx context.Context, key string) (time.Duration, error) {
+	c.mu.Lock()
+	t := c.targets[key]
+	if t == nil || t.object == nil || t.object.DeletionTimestamp != nil {
+		c.mu.Unlock()
+		return 0, nil
+	}
+	now := c.Clock.Now()
+	if left := t.evaluated.Add(pace).Sub(now); left > 0 {
+		c.mu.Unlock()
+		return left, nil
+	}
+	o, err := c.decide(t, now)
+	t.evaluated = now
+	c.mu.Unlock()
+	if err != nil {
+		return 0, fmt.Errorf("placement %s: %w", key, err)
+	}
+	if err := c.write(ctx, t, o); err != nil {
+		return 0, fmt.Errorf("placement %s: %w", key, err)
+	}
+	c.tell(o)
+	if o.until.IsZero() {
+		return 0, nil
+	}
+	return max(o.until.Sub(now), time.Millisecond), nil
+}
+
+// write makes the changes, and then the status that tells of them.
+func (c *Controller) write(ctx context.Context, t *target, o *outcome) error {
+	for _, step := range []struct {
+		decisions []*clusterv1beta1.PlacementDecision
+		do        func(context.Context, *target, *clusterv1beta1.PlacementDecision) error
+	}{
+		{o.changes.arrivals, c.put}, {o.changes.departures, c.put}, {o.changes.surplus, c.remove},
+	} {
+		group, ctx := errgroup.WithContext(ctx)
+		group.SetLimit(atATime)
+		for _, d := range step.decisions {
+			group.Go(func() error { return step.do(ctx, t, d) })
+		}
+		if err := group.Wait(); err != nil {
+			return err
+		}
+	}
+	if o.status == nil {
+		return nil
+	}
+	body, err := reconcile.MergePatch(o.object, map[string]any{"status": o.status})
+	if err != nil {
+		return err
+	}
+	p, err := c.Clusters.ClusterV1beta1().Placements(t.namespace).Patch(ctx, t.name, types.MergePatchType, body, metav1.PatchOptions{}, "status")
+	if apierrors.IsNotFound(err) {
+		return nil // it is gone, and its decisions will be
+	}
+	if err != nil {
+		return fmt.Errorf("status: %w", err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if t.object != nil && newer(p.ResourceVersion, t.object.ResourceVersion, false) {
+		t.object = p
+	}
+	return nil
+}
+
+// put writes a decision with its entries at once, which the API server lets the hub's own parts do: nobody ever sees a new
+// decision empty, or one in a group that its clusters are not in.
+func (c *Controller) put(ctx context.Context, t *target, d *clusterv1beta1.PlacementDecision) error {
+	decisions := c.Clusters.ClusterV1beta1().PlacementDecisions(d.Namespace)
+	d = d.DeepCopy()
+	c.mu.Lock()
+	if before := t.decisions[d.Name]; before != nil {
+		d.ResourceVersion, d.UID = before.ResourceVersion, before.UID // an earlier step may have changed it
+	}
+	c.mu.Unlock()
+	var written *clusterv1beta1.PlacementDecision
+	var err error
+	if d.ResourceVersion == "" {
+		written, err = decisions.Create(ctx, d, metav1.CreateOptions{})
+		if apierrors.IsAlreadyExists(err) { // one that has lost its label, or was made by somebody else
+			var other *clusterv1beta1.PlacementDecision
+			if other, err = decisions.Get(ctx, d.Name, metav1.GetOptions{}); err == nil {
+				d.ResourceVersion, d.UID = other.ResourceVersion, other.UID
+				written, err = decisions.Update(ctx, d, metav1.UpdateOptions{})
+			}
+		}
+	} else {
+		written, err = decisions.Update(ctx, d, metav1.UpdateOptions{})
+	}
+	if err != nil {
+		return fmt.Errorf("decision %s: %w", d.Name, err)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t.see(written, false, &c.fleet)
+	return nil
+}
+
+func (c *Controller) remove(ctx context.Context, t *target, d *clusterv1beta1.PlacementDecision) error {
+	err := c.Clusters.ClusterV1beta1().PlacementDecisions(d.Namespace).Delete(ctx, d.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &d.UID}})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		return fmt.Errorf("decision %s: %w", d.Name, err)
+	}
+	return nil // its disappearance is an event
+}
+
+// tell writes one line and one event about a change, whatever its size.
+func (c *Controller) tell(o *outcome) {
+	if o.status != nil {
+		status, reason := satisfiedOf(o.status.Conditions)
+		if before, was := satisfiedOf(o.object.Status.Conditions); before != status || was != reason {
+			c.Log.WithField(log.FieldObject, "placement "+o.object.Namespace+"/"+o.object.Name).WithField(log.FieldReason, reason).
+				WithField("clusters", o.total).Info("placement is satisfied: " + string(status))
+		}
+	}
+	if !o.changes.any() || o.moved.in.count+o.moved.out.count == 0 {
+		return
+	}
+	reason := "DecisionUpdate"
+	if o.first {
+		reason = "DecisionCreate"
+	}
+	message := fmt.Sprintf("%d clusters are selected", o.total)
+	if o.moved.in.count > 0 {
+		message += "; new: " + o.moved.in.String()
+	}
+	if o.moved.out.count > 0 {
+		message += "; no longer: " + o.moved.out.String()
+	}
+	c.Events.Placement(o.object, corev1.EventTypeNormal, reason, message)
+	if o.scores != "" {
+		c.Events.Placement(o.object, corev1.EventTypeNormal, "ScoreUpdate", o.scores)
+	}
+}

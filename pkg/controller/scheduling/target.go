@@ -1,0 +1,266 @@
+package scheduling
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	clusterv1 "open-cluster-management.io/api/cluster/v1"
+	clusterv1beta1 "open-cluster-management.io/api/cluster/v1beta1"
+
+	"nave/pkg/placement"
+)
+
+// maxLabelLength is how long the value of a label may be. PlacementDecisions name their placement in one (spec 5.3).
+const maxLabelLength = 63
+
+// target is a placement with all that is kept about it between evaluations.
+type target struct {
+	namespace, name string
+
+	object   *clusterv1beta1.Placement // nil: there are only decisions that say they are of this placement
+	compiled revision                  // that plan or wrong is of
+	plan     *placement.Plan
+	wrong    *placement.Misconfigured // why there is no plan
+
+	evaluated time.Time                              // when it was last
+	sets      []func(*clusterv1.ManagedCluster) bool // that counted in the last evaluation; nil if there was none
+	standings []standing                             // by member's id
+
+	decisions map[string]*clusterv1beta1.PlacementDecision // as they were last seen or written, by name
+	homes     []uint32                                     // by member's id: 1 + index into names of the decision that it is in; 0 for none
+	names     []string                                     // of decisions
+	numbers   map[string]uint32                            // 1 + index, by name
+}
+
+// revision is a state of a placement's spec.
+type revision struct {
+	uid        types.UID
+	generation int64
+}
+
+// standing is what the filters said of a cluster. What time alone may change, and what is more than this, is not kept.
+type standing byte
+
+const (
+	unknown standing = iota
+	outside          // of the sets
+	leaving          // it is being deleted
+	mismatched
+	tainted
+	keepable // may stay, is not selected anew
+	passing
+)
+
+func newTarget(namespace, name string) *target {
+	return &target{namespace: namespace, name: name, decisions: map[string]*clusterv1beta1.PlacementDecision{}, numbers: map[string]uint32{}}
+}
+
+func (t *target) key() string { return t.namespace + "/" + t.name }
+
+// compile brings the plan in line with the object.
+func (t *target) compile(compiler *placement.Compiler) {
+	now := revision{t.object.UID, t.object.Generation}
+	if t.compiled == now {
+		return
+	}
+	t.compiled, t.wrong = now, nil
+	plan, err := compiler.Compile(t.object)
+	if err == nil && len(t.name) > maxLabelLength {
+		err = &placement.Misconfigured{Plugin: "Placement", Message: fmt.Sprintf("the name is longer than the %d characters of a label, which PlacementDecisions carry it in", maxLabelLength)}
+	}
+	if err != nil {
+		if !errors.As(err, &t.wrong) {
+			t.wrong = &placement.Misconfigured{Plugin: "Placement", Message: err.Error()}
+		}
+		plan = nil
+	}
+	t.plan = plan
+	t.forget()
+}
+
+// forget makes the next evaluation judge every cluster again.
+func (t *target) forget() { clear(t.standings) }
+
+// doubt makes the next evaluation judge one cluster again.
+func (t *target) doubt(m *member) {
+	if m.id < len(t.standings) {
+		t.standings[m.id] = unknown
+	}
+}
+
+// home is the name of the decision that a cluster is in, empty for none.
+func (t *target) home(m *member) string {
+	if m == nil || m.id >= len(t.homes) || t.homes[m.id] == 0 {
+		return ""
+	}
+	return t.names[t.homes[m.id]-1]
+}
+
+// move puts a cluster into a decision, or with an empty name into none, and counts it.
+func (t *target) move(m *member, decision string) {
+	if m.id >= len(t.homes) {
+		if decision == "" {
+			return
+		}
+		t.homes = append(t.homes, make([]uint32, m.id+1-len(t.homes))...)
+	}
+	before := t.homes[m.id]
+	t.homes[m.id] = t.number(decision)
+	switch after := t.homes[m.id]; {
+	case before == 0 && after != 0:
+		m.decisions++
+	case before != 0 && after == 0:
+		m.decisions--
+	}
+}
+
+func (t *target) number(decision string) uint32 {
+	if decision == "" {
+		return 0
+	}
+	n := t.numbers[decision]
+	if n == 0 {
+		t.names = append(t.names, decision)
+		n = uint32(len(t.names))
+		t.numbers[decision] = n
+	}
+	return n
+}
+
+// see takes over a decision as it is on the server, unless a newer one was seen; gone says that it is there no more. It
+// tells whether that was news. Where clusters are at home is read from decisions only until the placement is evaluated, or if
+// it is not by this controller: whoever changes or deletes a decision after that changes nothing about what is chosen.
+func (t *target) see(d *clusterv1beta1.PlacementDecision, gone bool, f *fleet) bool {
+	before := t.decisions[d.Name]
+	if before != nil && !newer(d.ResourceVersion, before.ResourceVersion, gone) || before == nil && gone {
+		return false
+	}
+	after := clustersOf(d)
+	if gone {
+		after = nil
+		delete(t.decisions, d.Name)
+	} else {
+		t.decisions[d.Name] = d
+	}
+	if t.object != nil && t.sets != nil {
+		return true
+	}
+	for _, name := range clustersOf(before) {
+		if m := f.byName[name]; m != nil && t.home(m) == d.Name && !slices.Contains(after, name) {
+			t.move(m, "")
+			f.release(m)
+		}
+	}
+	for _, name := range after {
+		if m := f.member(name); t.home(m) == "" {
+			t.move(m, d.Name)
+		}
+	}
+	return true
+}
+
+// newer compares versions of one object, which the API server counts up. A deletion counts unless the object that was
+// deleted is older than the one that is known, which was made after it.
+func newer(version, than string, gone bool) bool {
+	a, errA := strconv.ParseUint(version, 10, 64)
+	b, errB := strconv.ParseUint(than, 10, 64)
+	if errA != nil || errB != nil {
+		return version != than
+	}
+	return a > b || gone && a == b
+}
+
+func clustersOf(d *clusterv1beta1.PlacementDecision) []string {
+	if d == nil {
+		return nil
+	}
+	names := make([]string, 0, len(d.Status.Decisions))
+	for _, decision := range d.Status.Decisions {
+		if decision.ClusterName != "" {
+			names = append(names, decision.ClusterName)
+		}
+	}
+	return names
+}
+
+// there is what layout has to know of the decisions that there are.
+func (t *target) there() map[int]held {
+	all := make(map[int]held, len(t.decisions))
+	for name, d := range t.decisions {
+		if n := decisionNumber(t.name, name); n > 0 {
+			all[n] = held{groupOf(d), len(d.Status.Decisions)}
+		}
+	}
+	return all
+}
+
+func groupOf(d *clusterv1beta1.PlacementDecision) groupKey {
+	index, err := strconv.ParseInt(d.Labels[clusterv1beta1.DecisionGroupIndexLabel], 10, 32)
+	if err != nil {
+		index = -1
+	}
+	return groupKey{int32(index), d.Labels[clusterv1beta1.DecisionGroupNameLabel]}
+}
+
+// assume makes homes what the slices say, so that other placements are balanced by what is decided rather than by what has
+// been written so far.
+func (t *target) assume(all []part, f *fleet) shift {
+	homes := make([]uint32, len(f.entries))
+	for _, p := range all {
+		number := t.number(p.decision)
+		for _, name := range p.clusters {
+			if m := f.byName[name]; m != nil {
+				homes[m.id] = number
+			}
+		}
+	}
+	var moved shift
+	for id, number := range homes {
+		m := f.entries[id]
+		if m == nil {
+			continue
+		}
+		before := t.home(m) != ""
+		switch {
+		case number != 0:
+			if !before {
+				moved.in.add(m.name)
+			}
+			t.move(m, t.names[number-1])
+		case before:
+			moved.out.add(m.name)
+			t.move(m, "")
+			f.release(m)
+		}
+	}
+	return moved
+}
+
+// shift is which clusters were newly selected, and which are not selected any more.
+type shift struct{ in, out some }
+
+// some are a few names, and how many there are.
+type some struct {
+	names []string
+	count int
+}
+
+func (s *some) add(name string) {
+	s.count++
+	if len(s.names) < maxNamed {
+		s.names = append(s.names, name)
+	}
+}
+
+func (s some) String() string {
+	text := strings.Join(s.names, ", ")
+	if s.count > len(s.names) {
+		text += fmt.Sprintf(" and %d more", s.count-len(s.names))
+	}
+	return text
+}

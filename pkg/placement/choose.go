@@ -1,0 +1,83 @@
+package placement
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	clusterv1 "open-cluster-management.io/api/cluster/v1"
+)
+
+// Candidate is a cluster that passes the filters.
+type Candidate struct {
+	Cluster   *clusterv1.ManagedCluster
+	Avoid     int  // of its verdict
+	Chosen    bool // it is among the decisions of the placement now
+	Elsewhere int  // decisions of other placements for it
+}
+
+// Selection is which candidates a placement selects. Its indices are those of the candidates.
+type Selection struct {
+	Chosen       []int               // the best first; in the order of names where nothing was scored
+	Totals       []int64             // by candidate, the sum of its scores, each times the weight; nil if nothing was scored
+	Prioritizers []PrioritizerScores // that count; nil if nothing was scored
+	Unscheduled  int                 // how many more clusters the placement asks for
+	HeldBack     []int               // those that spread constraints do not allow
+	Warnings     []string
+	Until        time.Time // when the first score ends that counted; zero: never
+}
+
+// PrioritizerScores are the scores that a prioritizer gave, by candidate.
+type PrioritizerScores struct {
+	Name   string
+	Weight int32
+	Scores []int64
+}
+
+// Select chooses among candidates, which are in the order of their names. busiest is the most decisions of other placements
+// that any cluster of the hub has. scored asks for scores also where they make no difference.
+func (p *Plan) Select(candidates []Candidate, busiest int, scored bool, now time.Time) Selection {
+	wanted := len(candidates)
+	var s Selection
+	if p.count != nil {
+		wanted = max(0, int(*p.count))
+		s.Unscheduled = max(0, wanted-len(candidates))
+		wanted = min(wanted, len(candidates))
+	}
+	if scored || wanted < len(candidates) {
+		p.score(&s, candidates, busiest, now)
+	}
+	s.Chosen = make([]int, len(candidates))
+	for i := range s.Chosen {
+		s.Chosen[i] = i
+	}
+	if s.Totals != nil {
+		slices.SortFunc(s.Chosen, func(a, b int) int {
+			return cmp.Or(cmp.Compare(p.avoided(candidates[a]), p.avoided(candidates[b])), cmp.Compare(s.Totals[b], s.Totals[a]), cmp.Compare(a, b))
+		})
+	}
+	s.Chosen = s.Chosen[:wanted]
+	return s
+}
+
+// avoided is 1 for a cluster that others are preferred to, whatever their scores. Kubernetes' PreferNoSchedule does not drive
+// away what runs already; so a cluster that is chosen stays so if the placement is steady at all.
+func (p *Plan) avoided(c Candidate) int {
+	if c.Avoid == 0 || c.Chosen && p.steady {
+		return 0
+	}
+	return 1
+}
+
+func (p *Plan) score(s *Selection, candidates []Candidate, busiest int, now time.Time) {
+	all := &scoring{candidates: candidates, busiest: busiest, now: now}
+	s.Totals = make([]int64, len(candidates))
+	for _, by := range p.prioritizers {
+		scores := by.score(all)
+		for i, score := range scores {
+			s.Totals[i] += score * int64(by.weight)
+		}
+		s.Prioritizers = append(s.Prioritizers, PrioritizerScores{by.name, by.weight, scores})
+	}
+	s.Warnings, s.Until = all.warnings(), all.until
+}
