@@ -28,7 +28,7 @@ var anywhere = []string{"pkg/log", "pkg/version", "pkg/reconcile", "pkg/identity
 // allowed says, for a package or all packages below a folder, what else of ours it may import.
 var allowed = map[string][]string{
 	"cmd":             {"pkg/cli"},
-	"pkg/cli":         {"pkg/config", "pkg/pki", "pkg/hub", "pkg/agent", "pkg/agentstate", "pkg/lab", "pkg/token", "pkg/workload", "pkg/placement", "pkg/rollout"},
+	"pkg/cli":         {"pkg/config", "pkg/pki", "pkg/hub", "pkg/agent", "pkg/agentstate", "pkg/lab", "pkg/token", "pkg/workload", "pkg/placement", "pkg/rollout", "pkg/replicas"},
 	"pkg/workload":    {"pkg/workspec"},
 	"pkg/workspec":    {},
 	"pkg/config":      {},
@@ -37,11 +37,12 @@ var allowed = map[string][]string{
 	"pkg/lab":         {"pkg/lab", "pkg/pki", "pkg/store"},
 	"pkg/apiserver":   {"pkg/api", "pkg/store", "pkg/token"},
 	"pkg/api":         {"pkg/api"},
-	"pkg/controller":  {"pkg/token", "pkg/pki", "pkg/operator", "pkg/membership", "pkg/placement", "pkg/rollout"},
+	"pkg/controller":  {"pkg/token", "pkg/pki", "pkg/operator", "pkg/membership", "pkg/placement", "pkg/rollout", "pkg/replicas"},
 	"pkg/operator":    {},
 	"pkg/membership":  {},
 	"pkg/placement":   {},
 	"pkg/rollout":     {},
+	"pkg/replicas":    {"pkg/rollout"},
 	"pkg/spoke":       {"pkg/token", "pkg/pki", "pkg/operator", "pkg/agentstate", "pkg/certrequest", "pkg/uplink", "pkg/workspec"},
 	"pkg/store":       {},
 	"pkg/reconcile":   {},
