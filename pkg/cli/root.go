@@ -90,7 +90,7 @@ func newRoot(streams Streams) *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageError{fmt.Errorf("%w; see %s --help", misspelt(cmd, err), cmd.CommandPath())}
 	})
-	root.AddCommand(g.hubCommand(), g.agentCommand(), g.labCommand(), g.kubectlCommand(), g.tokenCommand(), g.certificateCommand(), g.clusterCommand(), g.workCommand(), g.versionCommand())
+	root.AddCommand(g.hubCommand(), g.agentCommand(), g.labCommand(), g.kubectlCommand(), g.tokenCommand(), g.certificateCommand(), g.clusterCommand(), g.workCommand(), g.placementCommand(), g.versionCommand())
 	root.AddCommand(g.labChildren()...)
 	return root
 }

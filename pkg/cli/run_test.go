@@ -79,6 +79,12 @@ func TestRefused(t *testing.T) {
 		{"differences of nothing", nil, "work diff --cluster c1", exitUsage, "either the name of one work"},
 		{"differences on two clusters", nil, "work diff app --cluster c1,c2", exitUsage, "name one with --cluster"},
 		{"differences without a hub", nil, "work diff --cluster c1 -f " + object + " --data-dir " + dir, exitDiffError, "--data-dir"},
+		{"placements in a form that is none", nil, "placement list -o yaml", exitUsage, "it is json"},
+		{"no placement to explain", nil, "placement explain", exitUsage, "takes the name of a placement"},
+		{"a limit below none", nil, "placement explain app --limit -1", exitUsage, "0 shows all"},
+		{"fewer clusters than none", nil, "placement create app --count -1", exitUsage, "--count -1 is negative"},
+		{"a label that is none", nil, "placement create app --labels region", exitUsage, "--labels"},
+		{"placements of no hub", nil, "placement list --data-dir " + dir, exitFailure, "--data-dir"},
 		{"no hub", nil, "token list --data-dir " + dir, exitFailure, "--data-dir"},
 		{"no lab", nil, "lab status --data-dir " + dir, exitFailure, "not a lab"},
 	} {
