@@ -25,7 +25,7 @@ const workTimeout = 2 * time.Minute
 const maxWorkSize = 64 << 20
 
 func (g *global) workCommand() *cobra.Command {
-	return group("work", "Works of the hub: what clusters are to run", g.workList(), g.workStatus(), g.workDiff(), g.workApply(), g.workDelete())
+	return group("work", "Works of the hub: what clusters are to run", g.workList(), g.workStatus(), g.workDiff(), g.workApply(), g.workDelete(), g.workRollout())
 }
 
 // workAccess is the hub and the clusters whose works a verb is about.

@@ -17,9 +17,10 @@ func (g *global) workApply() *cobra.Command {
 	var in input
 	var wait waiting
 	var force bool
+	var by byPlacement
 	dryRun := "none"
 	cmd := &cobra.Command{
-		Use:   "apply -f FILE --cluster NAME",
+		Use:   "apply -f FILE {--cluster NAME | --placement NAME}",
 		Short: "Put Kubernetes YAML into works for clusters, and keep those in line with it",
 		Long: `Puts plain Kubernetes YAML or JSON into works for clusters. What is too large for one work is split into NAME, NAME-2 and so
 on; an object stays in its work from one call to the next if it can. Objects that are no longer in the input are deleted from
@@ -28,13 +29,20 @@ the agent has applied it in the new one.
 
 ManifestWorks in the input are applied as they are, to the clusters that are named. A work that something else made is not
 touched without --force. Of a work, the command sets the objects and what its flags say; whatever else others have set on it
-stays, and what a flag said in an earlier call goes when a later one leaves the flag out.`,
+stays, and what a flag said in an earlier call goes when a later one leaves the flag out.
+
+With --placement the objects go to the clusters that a placement selects, now and later: into a ManifestWorkReplicaSet, which must
+be small enough for one work. --rollout says how clusters get what is new; --wait follows that to its end.`,
 		Example: `  nave work apply -f app.yaml --cluster shop-1,shop-2 --wait
   helm template regatta ./chart | nave work apply -f - --name regatta --cluster shop-1
-  nave work apply -f app/ --cluster shop-1 --dry-run=client > works.yaml`,
+  nave work apply -f app/ --cluster shop-1 --dry-run=client > works.yaml
+  nave work apply -f app.yaml --placement app -n shops --rollout progressive --max-concurrency 25% --wait=10m`,
 		Args: exactly(0, "no arguments, what to apply is given with -f"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if _, err := g.load(cmd, nil); err != nil {
+				return err
+			}
+			if err := by.check(cmd.Flags(), to.clusters, dryRun); err != nil {
 				return err
 			}
 			objects, a, err := in.read(g)
@@ -44,6 +52,9 @@ stays, and what a flag said in an earlier call goes when a later one leaves the 
 			a.Force, a.Timeout, a.DryRun = force, wait.timeout, dryRun == "server"
 			switch dryRun {
 			case "none":
+				if by.placement != "" {
+					return g.applyByPlacement(cmd.Context(), &to.access, &by, a, objects, wait)
+				}
 				return g.apply(cmd.Context(), &to, a, objects, wait)
 			case "client":
 				return g.render(&to, a, objects)
@@ -54,6 +65,7 @@ stays, and what a flag said in an earlier call goes when a later one leaves the 
 		},
 	}
 	to.addFlags(cmd.Flags())
+	by.addFlags(cmd.Flags())
 	in.addFlags(cmd.Flags())
 	wait.addFlags(cmd.Flags(), false, "until all is applied and available")
 	cmd.Flags().BoolVar(&force, "force", false, "take over works of the same name that something else made")

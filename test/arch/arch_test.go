@@ -29,7 +29,7 @@ var anywhere = []string{"pkg/log", "pkg/version", "pkg/reconcile", "pkg/identity
 var allowed = map[string][]string{
 	"cmd":             {"pkg/cli"},
 	"pkg/cli":         {"pkg/config", "pkg/pki", "pkg/hub", "pkg/agent", "pkg/agentstate", "pkg/lab", "pkg/token", "pkg/workload", "pkg/placement", "pkg/rollout", "pkg/replicas"},
-	"pkg/workload":    {"pkg/workspec"},
+	"pkg/workload":    {"pkg/workspec", "pkg/replicas", "pkg/rollout"},
 	"pkg/workspec":    {},
 	"pkg/config":      {},
 	"pkg/hub":         {"pkg/lifecycle", "pkg/store", "pkg/apiserver", "pkg/controller", "pkg/datadir", "pkg/pki", "pkg/footprint"},
