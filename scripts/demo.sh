@@ -30,6 +30,14 @@ for cluster in cluster1 cluster2; do
 	on "$cluster" get -n hello configmaps,deployments,pods
 done
 
+say "a placement selects clusters, and says why"
+for cluster in cluster1 cluster2; do
+	hub label --overwrite managedcluster "$cluster" region=eu
+done
+hub get -n demo placement/web >/dev/null 2>&1 ||
+	"$nave" placement create web -n demo --set global --labels region=eu --kubeconfig "$lab/hub.kubeconfig"
+"$nave" placement explain web -n demo --kubeconfig "$lab/hub.kubeconfig"
+
 cat <<END
 
 == go on
