@@ -175,7 +175,7 @@ func (r *replicaSet) stuck(ctx context.Context, set *workv1alpha1.ManifestWorkRe
 	}
 	for _, p := range all {
 		if p.Breached && len(p.Underway) == 0 {
-			return fmt.Errorf("rollout of replica set %s of namespace %s to placement %s has stopped: %d clusters have failed; nave work rollout status %s -n %s says why",
+			return fmt.Errorf("rollout of replica set %s of namespace %s to placement %s has stopped, failed clusters: %d; nave work rollout status %s -n %s says why",
 				r.name, r.namespace, p.Placement, len(p.Failed)+len(p.TimedOut), r.name, r.namespace)
 		}
 	}

@@ -79,8 +79,17 @@ func (p *Progress) read(ctx context.Context, works workclient.Interface, set *wo
 	}
 }
 
-// failureOf says why a work has failed.
+// failureOf says why a work has failed: by its manifests, of which the condition of the whole only says that there are such.
 func failureOf(work *workv1.ManifestWork) string {
+	var troubles []string
+	for _, m := range States(work) {
+		if m.State == Failed {
+			troubles = append(troubles, m.trouble())
+		}
+	}
+	if len(troubles) > 0 {
+		return list(troubles)
+	}
 	if c := meta.FindStatusCondition(work.Status.Conditions, workv1.WorkApplied); c != nil && c.Status == metav1.ConditionFalse {
 		return c.Message
 	}
