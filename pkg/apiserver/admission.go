@@ -117,7 +117,7 @@ func (r *rules) ValidateInitialization() error {
 	}
 	r.work = &work.Rules{
 		Authorizer: r.authorizer, LimitBytes: r.workLimitBytes,
-		NilExecutorChecked: gate(feature.NilExecutorValidating), ReplicaSets: gate(feature.ManifestWorkReplicaSet),
+		NilExecutorChecked: gate(feature.NilExecutorValidating), ReplicaSets: func() bool { return !r.settings.Get().Features.SwitchedOff(feature.ManifestWorkReplicaSet) },
 	}
 	addons, err := addonclient.NewForConfig(jsonOnly(r.loopback))
 	if err != nil {
@@ -194,7 +194,7 @@ func (r *rules) Validate(ctx context.Context, a admission.Attributes, _ admissio
 		if err != nil {
 			return err
 		}
-		return r.work.ValidateReplicaSet(ctx, obj, old)
+		return r.work.ValidateReplicaSet(ctx, a, obj, old)
 	case *apiextensions.CustomResourceDefinition:
 		return r.own.validate(a, obj)
 	}

@@ -37,6 +37,7 @@ import (
 	"nave/pkg/controller/clusterset"
 	"nave/pkg/controller/featurelabel"
 	"nave/pkg/controller/kube"
+	"nave/pkg/controller/replicaset"
 	"nave/pkg/controller/scheduling"
 	"nave/pkg/controller/signing"
 	"nave/pkg/controller/workttl"
@@ -235,16 +236,23 @@ func (c *controlling) build(s *clients, record recorder) (map[string]runner, err
 		Log: c.logger("workttl"), Works: s.works, WorkInformers: s.workInformers, Settings: c.hub.config.Settings, Clock: c.hub.config.Clock,
 	})
 	add("workttl", r, err)
+	r, err = replicaset.New(replicaset.Config{
+		Log: c.logger("replicaset"), Works: s.works, WorkInformers: s.workInformers, ClusterInformers: s.clusterInformers,
+		Settings: c.hub.config.Settings, Clock: c.hub.config.Clock,
+	})
+	add("replicaset", r, err)
 	return all, errors.Join(errs...)
 }
 
-// withoutContent keeps of a work, in the caches of the hub's controllers, what they look at: that it exists, and when it is
-// to end. Manifests and status are nearly all of its bytes, and kubectl's note of what it applied holds the manifests again.
+// withoutContent keeps of a work, in the caches of the hub's controllers, what they look at: that it exists, when it is to
+// end, and of those of a set whether they have succeeded. Manifests and status are nearly all of its bytes, and kubectl's note of what it applied holds the manifests again.
 func withoutContent(obj any) (any, error) {
 	if work, ok := obj.(*workv1.ManifestWork); ok {
 		work.ManagedFields = nil
 		delete(work.Annotations, corev1.LastAppliedConfigAnnotation)
+		conditions := replicaset.Keep(work)
 		work.Spec, work.Status = workttl.Kept(work)
+		work.Status.Conditions = append(work.Status.Conditions, conditions...)
 	}
 	return obj, nil
 }

@@ -13,3 +13,10 @@ func (f Features) Enabled(gate featuregate.Feature, defaults map[featuregate.Fea
 	}
 	return defaults[gate].Default
 }
+
+// SwitchedOff tells whether somebody has switched a gate off. It is for what upstream has off by default for lack of age, and
+// is of no use to anybody who does not ask for it: here it acts unless it must not.
+func (f Features) SwitchedOff(gate featuregate.Feature) bool {
+	on, switched := f[gate]
+	return switched && !on
+}

@@ -27,3 +27,19 @@ func TestEnabled(t *testing.T) {
 		})
 	}
 }
+
+func TestSwitchedOff(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		features Features
+		want     bool
+	}{
+		{"nobody said anything", nil, false},
+		{"switched on", Features{feature.CleanUpCompletedManifestWork: true}, false},
+		{"switched off", Features{feature.CleanUpCompletedManifestWork: false}, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			require.Equal(t, test.want, test.features.SwitchedOff(feature.CleanUpCompletedManifestWork))
+		})
+	}
+}

@@ -82,7 +82,7 @@ func TestValidateReplicaSet(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			rules := &Rules{LimitBytes: 600, ReplicaSets: func() bool { return !test.off }}
 			said := &warnings{}
-			err := rules.ValidateReplicaSet(warning.WithWarningRecorder(context.Background(), said), test.set, test.old)
+			err := rules.ValidateReplicaSet(warning.WithWarningRecorder(context.Background(), said), nil, test.set, test.old)
 			if test.warned {
 				require.Len(t, *said, 1)
 				require.Contains(t, (*said)[0], "ManifestWorkReplicaSet feature is disabled")

@@ -34,7 +34,7 @@ func (r *Rules) ValidateWork(ctx context.Context, attributes admission.Attribute
 		}
 	}
 	if old == nil || !equality.Semantic.DeepEqual(work.Spec.Executor, old.Spec.Executor) {
-		return r.checkExecutor(ctx, attributes, work)
+		return r.checkExecutor(ctx, attributes, work.Spec.Executor, work.Namespace)
 	}
 	return nil
 }
@@ -42,13 +42,13 @@ func (r *Rules) ValidateWork(ctx context.Context, attributes admission.Attribute
 // agentAccount stands for the agent's own rights, with which a work without an executor is applied. It is upstream's name.
 const agentAccount = "klusterlet-work-sa"
 
-// checkExecutor asks whether the user may have works executed as the work wants. All that is known of the user goes into the
+// checkExecutor asks whether the user may have works of a cluster's namespace, or of all, executed as the work wants. All that is known of the user goes into the
 // question, since authorizers decide by any of it.
-func (r *Rules) checkExecutor(ctx context.Context, attributes admission.Attributes, work *workv1.ManifestWork) error {
+func (r *Rules) checkExecutor(ctx context.Context, attributes admission.Attributes, executor *workv1.ManifestWorkExecutor, namespace string) error {
 	account := &workv1.ManifestWorkSubjectServiceAccount{Name: agentAccount}
 	switch {
-	case work.Spec.Executor != nil:
-		account = work.Spec.Executor.Subject.ServiceAccount
+	case executor != nil:
+		account = executor.Subject.ServiceAccount
 	case r.NilExecutorChecked == nil || !r.NilExecutorChecked():
 		return nil
 	}
@@ -61,7 +61,7 @@ func (r *Rules) checkExecutor(ctx context.Context, attributes admission.Attribut
 		APIGroup:        workv1.GroupName,
 		APIVersion:      "*",
 		Resource:        "manifestworks",
-		Namespace:       work.Namespace,
+		Namespace:       namespace,
 		Name:            fmt.Sprintf("system:serviceaccount:%s:%s", account.Namespace, account.Name),
 		ResourceRequest: true,
 	})
@@ -69,8 +69,12 @@ func (r *Rules) checkExecutor(ctx context.Context, attributes admission.Attribut
 		return apierrors.NewInternalError(err)
 	}
 	if !allowed {
-		return apierrors.NewBadRequest(fmt.Sprintf("user %s cannot manipulate the Manifestwork with executor %s/%s in namespace %s",
-			attributes.GetUserInfo().GetName(), account.Namespace, account.Name, work.Namespace))
+		where := "in namespace " + namespace
+		if namespace == "" {
+			where = "in all namespaces"
+		}
+		return apierrors.NewBadRequest(fmt.Sprintf("user %s cannot manipulate the Manifestwork with executor %s/%s %s",
+			attributes.GetUserInfo().GetName(), account.Namespace, account.Name, where))
 	}
 	return nil
 }

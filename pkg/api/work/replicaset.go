@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"k8s.io/apimachinery/pkg/api/equality"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/warning"
 	workv1alpha1 "open-cluster-management.io/api/work/v1alpha1"
 )
@@ -14,7 +16,15 @@ import (
 //
 // Upstream has a rule against these objects while the feature is off, but never registers it, so people create them before
 // they switch the gate on. Here that is a warning.
-func (r *Rules) ValidateReplicaSet(ctx context.Context, set, old *workv1alpha1.ManifestWorkReplicaSet) error {
+func (r *Rules) ValidateReplicaSet(ctx context.Context, attributes admission.Attributes, set, old *workv1alpha1.ManifestWorkReplicaSet) error {
+	template := &set.Spec.ManifestWorkTemplate
+	if old == nil || !equality.Semantic.DeepEqual(template.Executor, old.Spec.ManifestWorkTemplate.Executor) {
+		// The works are made by the hub, whose rights have no limits; so it is the author of the set who needs the right, and
+		// since a placement may select any cluster, for all of them.
+		if err := r.checkExecutor(ctx, attributes, template.Executor, metav1.NamespaceAll); err != nil {
+			return err
+		}
+	}
 	if old != nil && equality.Semantic.DeepEqual(set.Spec.ManifestWorkTemplate.Workload, old.Spec.ManifestWorkTemplate.Workload) {
 		return nil
 	}

@@ -19,7 +19,7 @@ const images = "quay.io/open-cluster-management/"
 func heeded() []featuregate.Feature {
 	return []featuregate.Feature{
 		feature.DefaultClusterSet, feature.ResourceCleanup, feature.ManagedClusterAutoApproval, feature.ClusterProfile, feature.AddonManagement,
-		feature.NilExecutorValidating, feature.CleanUpCompletedManifestWork,
+		feature.NilExecutorValidating, feature.CleanUpCompletedManifestWork, feature.ManifestWorkReplicaSet,
 	}
 }
 

@@ -85,12 +85,12 @@ func New(c Config) (*Controller, error) {
 	a.loop = reconcile.New("placement", c.Log, workers, a.reconcile)
 	a.enqueue = a.loop.Add
 	for informer, handler := range map[cache.SharedIndexInformer]cache.ResourceEventHandler{
-		informers.V1().ManagedClusters().Informer():                handlerOf(a.clusterChanged),
-		informers.V1beta2().ManagedClusterSets().Informer():        handlerOf(a.setChanged),
-		informers.V1beta2().ManagedClusterSetBindings().Informer(): handlerOf(a.bindingChanged),
-		informers.V1beta1().Placements().Informer():                handlerOf(a.placementChanged),
-		informers.V1beta1().PlacementDecisions().Informer():        handlerOf(a.decisionChanged),
-		informers.V1alpha1().AddOnPlacementScores().Informer():     handlerOf(a.scoreChanged),
+		informers.V1().ManagedClusters().Informer():                reconcile.Handler(a.clusterChanged),
+		informers.V1beta2().ManagedClusterSets().Informer():        reconcile.Handler(a.setChanged),
+		informers.V1beta2().ManagedClusterSetBindings().Informer(): reconcile.Handler(a.bindingChanged),
+		informers.V1beta1().Placements().Informer():                reconcile.Handler(a.placementChanged),
+		informers.V1beta1().PlacementDecisions().Informer():        reconcile.Handler(a.decisionChanged),
+		informers.V1alpha1().AddOnPlacementScores().Informer():     reconcile.Handler(a.scoreChanged),
 	} {
 		registration, err := informer.AddEventHandler(handler)
 		if err != nil {
@@ -107,29 +107,4 @@ func (c *Controller) Run(ctx context.Context) error {
 		return nil
 	}
 	return c.loop.Run(ctx)
-}
-
-// handlerOf calls f with the object before and after a change; nil before it was there and after it is gone.
-func handlerOf[T any](f func(before, after *T)) cache.ResourceEventHandler {
-	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(obj any) {
-			if after, ok := obj.(*T); ok {
-				f(nil, after)
-			}
-		},
-		UpdateFunc: func(old, obj any) {
-			before, ok := old.(*T)
-			if after, also := obj.(*T); ok && also {
-				f(before, after)
-			}
-		},
-		DeleteFunc: func(obj any) {
-			if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
-				obj = gone.Obj
-			}
-			if before, ok := obj.(*T); ok {
-				f(before, nil)
-			}
-		},
-	}
 }

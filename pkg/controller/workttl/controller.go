@@ -118,7 +118,7 @@ func (a *Controller) reconcile(ctx context.Context, key string) (time.Duration, 
 		return 0, err
 	}
 	at, ends := end(work)
-	if !ends || switchedOff(a.Settings.Get()) {
+	if !ends || a.Settings.Get().Features.SwitchedOff(feature.CleanUpCompletedManifestWork) {
 		return 0, nil
 	}
 	if left := at.Sub(a.Clock.Now()); left > 0 {
@@ -140,9 +140,4 @@ func (a *Controller) remove(ctx context.Context, work *workv1.ManifestWork) erro
 	}
 	a.Log.WithFields(logrus.Fields{log.FieldCluster: work.Namespace, log.FieldWork: work.Name}).Info("work is complete and its time is over; deleted")
 	return nil
-}
-
-func switchedOff(s settings.Hub) bool {
-	on, switched := s.Features[feature.CleanUpCompletedManifestWork]
-	return switched && !on
 }

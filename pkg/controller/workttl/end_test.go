@@ -8,10 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"open-cluster-management.io/api/feature"
 	workv1 "open-cluster-management.io/api/work/v1"
-
-	"nave/pkg/settings"
 )
 
 var completed = time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC)
@@ -78,20 +75,4 @@ func TestKeptOfWorksWithoutEnd(t *testing.T) {
 	spec, status := Kept(work(func(w *workv1.ManifestWork) { w.Spec.DeleteOption.TTLSecondsAfterFinished = nil }))
 	require.Zero(t, spec)
 	require.Zero(t, status)
-}
-
-func TestSwitchedOff(t *testing.T) {
-	for _, test := range []struct {
-		name     string
-		features settings.Features
-		want     bool
-	}{
-		{"nobody said anything", nil, false},
-		{"switched on", settings.Features{feature.CleanUpCompletedManifestWork: true}, false},
-		{"switched off", settings.Features{feature.CleanUpCompletedManifestWork: false}, true},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			require.Equal(t, test.want, switchedOff(settings.Hub{Features: test.features}))
-		})
-	}
 }

@@ -1,0 +1,198 @@
+package replicaset
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+	workv1alpha1 "open-cluster-management.io/api/work/v1alpha1"
+
+	"nave/pkg/reconcile"
+	"nave/pkg/replicas"
+	"nave/pkg/rollout"
+)
+
+// contentAnnotation is where Keep leaves the hash of a work's content, in caches only.
+const contentAnnotation = "nave.dev/content"
+
+// kept are the conditions of a work that this controller looks at.
+var kept = []string{workv1.WorkApplied, workv1.WorkAvailable, workv1.WorkProgressing, workv1.WorkDegraded}
+
+// Keep gives what this controller looks at of a work of some set, besides its metadata: the hash of its content in an
+// annotation, and some conditions. For other works it gives nothing. Works in caches lack their manifests, and have been here
+// before.
+func Keep(work *workv1.ManifestWork) []metav1.Condition {
+	if work.Labels[replicas.SetLabel] == "" {
+		return nil
+	}
+	if len(work.Spec.Workload.Manifests) > 0 || work.Annotations[contentAnnotation] == "" {
+		metav1.SetMetaDataAnnotation(&work.ObjectMeta, contentAnnotation, replicas.Content(&work.Spec))
+	}
+	conditions := []metav1.Condition{}
+	for _, kind := range kept {
+		if c := meta.FindStatusCondition(work.Status.Conditions, kind); c != nil {
+			conditions = append(conditions, metav1.Condition{
+				Type: c.Type, Status: c.Status, ObservedGeneration: c.ObservedGeneration, LastTransitionTime: c.LastTransitionTime,
+			})
+		}
+	}
+	return conditions
+}
+
+// trim makes of a work what caches have of it.
+func trim(work *workv1.ManifestWork) {
+	work.ManagedFields = nil
+	work.Status = workv1.ManifestWorkStatus{Conditions: Keep(work)}
+	work.Spec = workv1.ManifestWorkSpec{}
+}
+
+// state is a set with all that is kept about it.
+type state struct {
+	object  *workv1alpha1.ManifestWorkReplicaSet // nil: there are only works that say they are of this set
+	content string                               // of the template
+	ruled   bool
+
+	works     map[string]*record // by namespace/name
+	altered   map[string]string  // content that was stored instead of another
+	evaluated time.Time          // when it was last
+	troubles  []string           // why works could not be written, the last time
+}
+
+// record is a work as it was last seen or written.
+type record struct {
+	work    *workv1.ManifestWork // as caches have it: without content
+	content string
+
+	last moment // that it was last found in
+	at   time.Time
+}
+
+// moment is a state of a work with some content.
+type moment struct {
+	generation int64
+	state      rollout.State
+}
+
+// take takes over the newest state of the set.
+func (s *state) take(set *workv1alpha1.ManifestWorkReplicaSet) {
+	if s.object != nil && s.object.UID == set.UID && !reconcile.Newer(set.ResourceVersion, s.object.ResourceVersion) {
+		return
+	}
+	if s.object == nil || s.object.UID != set.UID || s.object.Generation != set.Generation {
+		s.content, s.ruled = replicas.Content(&set.Spec.ManifestWorkTemplate), replicas.Ruled(&set.Spec.ManifestWorkTemplate)
+	}
+	s.object = set
+}
+
+func keyOf(work *workv1.ManifestWork) string { return work.Namespace + "/" + work.Name }
+
+// see takes over a work, unless a newer one was seen. It tells whether that was news.
+func (s *state) see(work *workv1.ManifestWork) bool {
+	key := keyOf(work)
+	before := s.works[key]
+	after := &record{work: work, content: work.Annotations[contentAnnotation]}
+	if before != nil && before.work.UID == work.UID {
+		if !reconcile.Newer(work.ResourceVersion, before.work.ResourceVersion) {
+			return false
+		}
+		after.last, after.at = before.last, before.at
+	}
+	s.works[key] = after
+	return true
+}
+
+// unsee forgets a work that is gone, unless another one has its name by now.
+func (s *state) unsee(work *workv1.ManifestWork) bool {
+	key := keyOf(work)
+	if known := s.works[key]; known == nil || known.work.UID != work.UID || reconcile.Newer(known.work.ResourceVersion, work.ResourceVersion) {
+		return false
+	}
+	delete(s.works, key)
+	return true
+}
+
+// wrote takes over a work as the API server returned it. Where a policy of the hub's users has changed what was written, the
+// work counts as having the content that was meant, or it would be written again and again.
+func (s *state) wrote(work *workv1.ManifestWork, meant string) {
+	stored := replicas.Content(&work.Spec)
+	if stored != meant {
+		s.altered[stored] = meant
+	}
+	trim(work)
+	s.see(work)
+}
+
+// current tells whether a work has the content of the template.
+func (s *state) current(r *record) bool {
+	return r.content == s.content || s.altered[r.content] == s.content
+}
+
+func (r *record) deleting() bool { return r.work.DeletionTimestamp != nil }
+
+// status is how far a work is with the content of its set, and since when. A change that comes about while this process
+// watches counts from now: conditions that stay as they were keep the time of former content. Of what was there before, only
+// the conditions tell.
+func (r *record) status(s *state, now time.Time) rollout.Status {
+	judged := replicas.Judge(r.work, s.current(r), s.ruled)
+	is := moment{r.work.Generation, judged.State}
+	switch {
+	case r.last == is:
+		judged.Since = r.at
+	case r.last.generation != 0:
+		judged.Since = now
+	}
+	r.last, r.at = is, judged.Since
+	return judged
+}
+
+// byCluster are the works of a placement, one for each cluster, and those that there are besides: of two for one cluster the
+// older one stays, unless it is going.
+func (s *state) byCluster(placement string) (works map[string]*record, surplus []*record) {
+	works = map[string]*record{}
+	value := replicas.PlacementValue(placement)
+	for _, r := range s.sorted() {
+		if r.work.Labels[replicas.PlacementLabel] != value {
+			continue
+		}
+		cluster := r.work.Namespace
+		switch other := works[cluster]; {
+		case other == nil:
+			works[cluster] = r
+		case other.deleting() && !r.deleting():
+			works[cluster] = r
+		case !r.deleting():
+			surplus = append(surplus, r)
+		}
+	}
+	return works, surplus
+}
+
+// strayed are works of no placement that the set goes by.
+func (s *state) strayed() []*record {
+	wanted := map[string]bool{}
+	for _, ref := range s.object.Spec.PlacementRefs {
+		wanted[replicas.PlacementValue(ref.Name)] = true
+	}
+	var all []*record
+	for _, r := range s.sorted() {
+		if !wanted[r.work.Labels[replicas.PlacementLabel]] && !r.deleting() {
+			all = append(all, r)
+		}
+	}
+	return all
+}
+
+// sorted are all works, the oldest first.
+func (s *state) sorted() []*record {
+	all := make([]*record, 0, len(s.works))
+	for _, r := range s.works {
+		all = append(all, r)
+	}
+	slices.SortFunc(all, func(a, b *record) int {
+		return cmp.Or(a.work.CreationTimestamp.Compare(b.work.CreationTimestamp.Time), cmp.Compare(keyOf(a.work), keyOf(b.work)))
+	})
+	return all
+}

@@ -1,0 +1,217 @@
+package replicaset
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	workv1 "open-cluster-management.io/api/work/v1"
+	workv1alpha1 "open-cluster-management.io/api/work/v1alpha1"
+
+	"nave/pkg/rollout"
+)
+
+const (
+	// reasonPaused is that of PlacementRolledOut while somebody holds the rollout. Upstream has no such thing.
+	reasonPaused = "Paused"
+
+	maxNamed = 5 // clusters that a message names
+)
+
+// statusOf is the status of a set (spec 3.2). The caller holds the lock.
+func (c *Controller) statusOf(s *state, now time.Time) (workv1alpha1.ManifestWorkReplicaSetStatus, error) {
+	all, _, err := c.all(s, now)
+	status := workv1alpha1.ManifestWorkReplicaSetStatus{PlacementsSummary: []workv1alpha1.PlacementSummary{}}
+	if err != nil {
+		return status, err
+	}
+	for _, p := range all {
+		summary := summarize(s, p)
+		status.PlacementsSummary = append(status.PlacementsSummary, workv1alpha1.PlacementSummary{
+			Name: p.name, Summary: summary,
+			AvailableDecisionGroups: fmt.Sprintf("%d (%d / %d clusters applied)", len(p.chosen.groups), summary.Total, p.chosen.total),
+		})
+		add(&status.Summary, summary)
+	}
+	status.Conditions = slices.Clone(s.object.Status.Conditions)
+	verified := verifiedOf(s, all, status.Summary)
+	for _, condition := range []metav1.Condition{verified, rolledOutOf(s, all), appliedOf(status.Summary, verified)} {
+		condition.ObservedGeneration = s.object.Generation
+		meta.SetStatusCondition(&status.Conditions, condition)
+	}
+	return status, nil
+}
+
+func add(to *workv1alpha1.ManifestWorkReplicaSetSummary, s workv1alpha1.ManifestWorkReplicaSetSummary) {
+	to.Total += s.Total
+	to.Progressing += s.Progressing
+	to.Available += s.Available
+	to.Degraded += s.Degraded
+	to.Applied += s.Applied
+	to.DesiredTotal += s.DesiredTotal
+	to.Updated += s.Updated
+}
+
+// summarize counts the works that have the content of the template, by what is said of it.
+func summarize(s *state, p *progress) workv1alpha1.ManifestWorkReplicaSetSummary {
+	sum := workv1alpha1.ManifestWorkReplicaSetSummary{DesiredTotal: p.chosen.total}
+	for _, r := range p.works {
+		if r.deleting() || !s.current(r) {
+			continue
+		}
+		sum.Total++
+		sum.Updated++
+		for kind, count := range map[string]*int{
+			workv1.WorkApplied: &sum.Applied, workv1.WorkAvailable: &sum.Available, workv1.WorkProgressing: &sum.Progressing, workv1.WorkDegraded: &sum.Degraded,
+		} {
+			if holds(r.work, kind) {
+				*count++
+			}
+		}
+	}
+	return sum
+}
+
+// holds tells whether a condition is true of what a work is now. Some agents do not say of what they speak.
+func holds(work *workv1.ManifestWork, kind string) bool {
+	c := meta.FindStatusCondition(work.Status.Conditions, kind)
+	return c != nil && c.Status == metav1.ConditionTrue && (c.ObservedGeneration == 0 || c.ObservedGeneration == work.Generation)
+}
+
+// verifiedOf says whether the placements are there and select clusters.
+func verifiedOf(s *state, all []*progress, sum workv1alpha1.ManifestWorkReplicaSetSummary) metav1.Condition {
+	is := func(status metav1.ConditionStatus, reason, message string) metav1.Condition {
+		return metav1.Condition{Type: workv1alpha1.ManifestWorkReplicaSetConditionPlacementVerified, Status: status, Reason: reason, Message: message}
+	}
+	for _, p := range all {
+		if p.chosen.missing {
+			return is(metav1.ConditionFalse, workv1alpha1.ReasonPlacementDecisionNotFound,
+				fmt.Sprintf("placement %s/%s does not exist: create it; the %d works that were made for it stay until then", s.object.Namespace, p.name, len(p.works)))
+		}
+	}
+	for _, p := range all {
+		if p.wrong != nil {
+			return is(metav1.ConditionFalse, workv1alpha1.ReasonNotAsExpected, fmt.Sprintf("placement %s: %s", p.name, p.wrong))
+		}
+	}
+	if sum.Total+sum.DesiredTotal == 0 {
+		return is(metav1.ConditionFalse, workv1alpha1.ReasonPlacementDecisionEmpty, "the placements select no cluster: nave placement explain says why")
+	}
+	return is(metav1.ConditionTrue, workv1alpha1.ReasonAsExpected, fmt.Sprintf("%d clusters are selected", sum.DesiredTotal))
+}
+
+// rolledOutOf says how far the rollout is.
+func rolledOutOf(s *state, all []*progress) metav1.Condition {
+	condition := metav1.Condition{Type: workv1alpha1.ManifestWorkReplicaSetConditionPlacementRolledOut, Status: metav1.ConditionFalse, Reason: workv1alpha1.ReasonProgressing}
+	complete := true
+	var texts []string
+	for _, p := range all {
+		switch {
+		case p.chosen.missing || p.wrong != nil:
+			complete = false
+		case !p.result.Complete() || !p.chosen.whole:
+			complete = false
+			texts = append(texts, fmt.Sprintf("placement %s: %s", p.name, p.tell()))
+		}
+	}
+	texts = append(texts, s.troubles...)
+	switch {
+	case complete && len(s.troubles) == 0:
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionTrue, workv1alpha1.ReasonComplete, "all selected clusters have succeeded"
+		return condition
+	case rollout.Paused(s.object.Annotations):
+		condition.Reason = reasonPaused
+		texts = append([]string{"no cluster gets new content while annotation " + rollout.PausedAnnotation + " is \"true\""}, texts...)
+	}
+	condition.Message = strings.Join(texts, "; ")
+	return condition
+}
+
+// tell says how far the rollout to a placement is.
+func (p *progress) tell() string {
+	r := p.result
+	parts := []string{fmt.Sprintf("%d of %d clusters have succeeded", r.Done, p.chosen.total)}
+	for _, some := range []struct {
+		what  string
+		names []string
+	}{
+		{"failed", r.Failed}, {"not done in time", r.TimedOut}, {"under way", r.Underway},
+		{"succeeded, for minSuccessTime", r.Soaking}, {"waiting", append(slices.Clone(r.Apply), r.Waiting...)},
+	} {
+		if len(some.names) > 0 {
+			parts = append(parts, some.what+": "+named(some.names))
+		}
+	}
+	if r.Breached {
+		parts = append(parts, "too many have failed, so no other cluster gets the content; mend it or raise maxFailures")
+	}
+	return strings.Join(parts, ", ")
+}
+
+func named(names []string) string {
+	if len(names) > maxNamed {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNamed], " "), len(names)-maxNamed)
+	}
+	return strings.Join(names, " ")
+}
+
+// appliedOf sums the works up.
+func appliedOf(sum workv1alpha1.ManifestWorkReplicaSetSummary, verified metav1.Condition) metav1.Condition {
+	condition := metav1.Condition{Type: workv1alpha1.ManifestWorkReplicaSetConditionManifestworkApplied, Status: metav1.ConditionFalse}
+	switch {
+	case sum.Total == 0 && verified.Reason == workv1alpha1.ReasonPlacementDecisionEmpty:
+		condition.Reason = workv1alpha1.ReasonPlacementDecisionEmpty
+	case sum.Total == 0:
+		condition.Reason = workv1alpha1.ReasonNotAsExpected
+	case sum.Available == sum.Total && sum.Progressing == 0 && sum.Degraded == 0:
+		condition.Status, condition.Reason = metav1.ConditionTrue, workv1alpha1.ReasonAsExpected
+	case sum.Progressing > 0 && sum.Degraded == 0:
+		condition.Reason = workv1alpha1.ReasonProcessing
+	default:
+		condition.Reason = workv1alpha1.ReasonNotAsExpected
+	}
+	condition.Message = fmt.Sprintf("of %d works %d are applied, %d available, %d progressing, %d degraded", sum.Total, sum.Applied, sum.Available, sum.Progressing, sum.Degraded)
+	return condition
+}
+
+// leaving is the status of a set whose deletion waits for its works.
+func leaving(s *state, set *workv1alpha1.ManifestWorkReplicaSet) workv1alpha1.ManifestWorkReplicaSetStatus {
+	status := *set.Status.DeepCopy()
+	status.Summary = workv1alpha1.ManifestWorkReplicaSetSummary{}
+	for i := range status.PlacementsSummary {
+		status.PlacementsSummary[i].Summary = workv1alpha1.ManifestWorkReplicaSetSummary{}
+	}
+	var clusters []string
+	for _, r := range s.works {
+		clusters = append(clusters, r.work.Namespace)
+	}
+	slices.Sort(clusters)
+	meta.SetStatusCondition(&status.Conditions, metav1.Condition{
+		Type: workv1alpha1.ManifestWorkReplicaSetConditionManifestworkApplied, Status: metav1.ConditionFalse, Reason: workv1alpha1.ReasonNotAsExpected,
+		Message: "deletion waits until the works are gone from clusters " + named(slices.Compact(clusters)), ObservedGeneration: set.Generation,
+	})
+	return status
+}
+
+// rolledOut is the reason of a set's condition, for comparison.
+func rolledOut(conditions []metav1.Condition) string {
+	if c := meta.FindStatusCondition(conditions, workv1alpha1.ManifestWorkReplicaSetConditionPlacementRolledOut); c != nil {
+		return c.Reason
+	}
+	return ""
+}
+
+// brief are the first few of many errors.
+func brief(errs []error) []string {
+	var all []string
+	for _, err := range errs[:min(len(errs), maxNamed)] {
+		all = append(all, err.Error())
+	}
+	if more := len(errs) - maxNamed; more > 0 {
+		all = append(all, fmt.Sprintf("and %d clusters more that could not be written to", more))
+	}
+	return all
+}
