@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/google/cel-go/cel"
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
 	clusterv1alpha1 "open-cluster-management.io/api/cluster/v1alpha1"
 	clusterv1beta1 "open-cluster-management.io/api/cluster/v1beta1"
@@ -21,11 +22,17 @@ type Scores func(cluster, name string) *clusterv1alpha1.AddOnPlacementScore
 // Compiler makes placements ready to be evaluated.
 type Compiler struct {
 	scores Scores
+	env    *cel.Env
+	views  *views
 }
 
 // NewCompiler returns a compiler whose plans find scores of add-ons with the function.
 func NewCompiler(scores Scores) (*Compiler, error) {
-	return &Compiler{scores: scores}, nil
+	env, err := newEnvironment(scores)
+	if err != nil {
+		return nil, err
+	}
+	return &Compiler{scores: scores, env: env, views: newViews()}, nil
 }
 
 // Misconfigured is what is wrong with a placement itself.
@@ -57,7 +64,7 @@ type Plan struct {
 func (c *Compiler) Compile(p *clusterv1beta1.Placement) (*Plan, error) {
 	plan := &Plan{tolerations: p.Spec.Tolerations, count: p.Spec.NumberOfClusters, sortByScore: p.Spec.SortBy == clusterv1beta1.PlacementSortByScore}
 	for _, compile := range []func(*clusterv1beta1.PlacementSpec) error{
-		plan.compilePredicates, plan.checkTolerations, c.compilePrioritizers(plan), plan.compileGroups, plan.compileScoreRate,
+		func(spec *clusterv1beta1.PlacementSpec) error { return c.compilePredicates(plan, spec) }, plan.checkTolerations, c.compilePrioritizers(plan), plan.compileGroups, plan.compileScoreRate,
 	} {
 		if err := compile(&p.Spec); err != nil {
 			return nil, err

@@ -15,9 +15,10 @@ import (
 type predicate struct {
 	labels labels.Selector
 	claims claimSelector
+	cel    *celSelector // nil: none
 }
 
-func (p *Plan) compilePredicates(spec *clusterv1beta1.PlacementSpec) error {
+func (c *Compiler) compilePredicates(p *Plan, spec *clusterv1beta1.PlacementSpec) error {
 	for _, from := range spec.Predicates {
 		required := from.RequiredClusterSelector
 		selector, err := compileLabels(&required.LabelSelector)
@@ -28,7 +29,11 @@ func (p *Plan) compilePredicates(spec *clusterv1beta1.PlacementSpec) error {
 		if err != nil {
 			return misconfigured(string(Predicate), "%s", err)
 		}
-		p.predicates = append(p.predicates, predicate{labels: selector, claims: claims})
+		expressions, err := c.compileCEL(required.CelSelector.CelExpressions)
+		if err != nil {
+			return misconfigured(string(Predicate), "%s", err)
+		}
+		p.predicates = append(p.predicates, predicate{labels: selector, claims: claims, cel: expressions})
 	}
 	return nil
 }
@@ -55,7 +60,19 @@ func (p *Plan) matches(mc *clusterv1.ManagedCluster) bool {
 }
 
 func (p *predicate) matches(mc *clusterv1.ManagedCluster) bool {
-	return p.labels.Matches(labels.Set(mc.Labels)) && p.claims.matches(mc)
+	return p.labels.Matches(labels.Set(mc.Labels)) && p.claims.matches(mc) && p.refusedByCEL(mc) == ""
+}
+
+// refusedByCEL tells why expressions are not true of a cluster, empty if they are or there is none.
+func (p *predicate) refusedByCEL(mc *clusterv1.ManagedCluster) string {
+	if p.cel == nil {
+		return ""
+	}
+	view, err := p.cel.views.of(mc)
+	if err != nil {
+		return err.Error()
+	}
+	return p.cel.refuses(view)
 }
 
 // whyNoMatch says for each predicate what about the cluster it does not match.
@@ -84,7 +101,7 @@ func (p *predicate) why(mc *clusterv1.ManagedCluster) string {
 			return unmet("claim", r, claims)
 		}
 	}
-	return "nothing matches it"
+	return p.refusedByCEL(mc)
 }
 
 func unmet(what string, r labels.Requirement, have labels.Set) string {

@@ -18,7 +18,7 @@ func (p *Plan) Reads(before, after *clusterv1.ManagedCluster) bool {
 		return differ(requirements, before.Labels, after.Labels) || differ(selector.claims, was, is)
 	}
 	for i := range p.predicates {
-		if differs(&p.predicates[i]) {
+		if differs(&p.predicates[i]) || p.predicates[i].cel.differs(before, after) {
 			return true
 		}
 	}
@@ -52,8 +52,23 @@ func differ(requirements []labels.Requirement, before, after labels.Set) bool {
 	return false
 }
 
+// differs tells whether expressions may see a difference between two states of a cluster.
+func (s *celSelector) differs(before, after *clusterv1.ManagedCluster) bool {
+	if s == nil || len(s.reads.paths) == 0 {
+		return false
+	}
+	was, err := s.views.of(before)
+	is, also := s.views.of(after)
+	return err != nil || also != nil || s.reads.differ(was, is)
+}
+
 // ReadsScore tells whether an AddOnPlacementScore of this name can make a difference.
 func (p *Plan) ReadsScore(name string) bool {
+	for i := range p.predicates {
+		if cel := p.predicates[i].cel; cel != nil && cel.reads.readsScore(name) {
+			return true
+		}
+	}
 	for i := range p.prioritizers {
 		if p.prioritizers[i].addOn == name {
 			return true

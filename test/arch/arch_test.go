@@ -23,7 +23,7 @@ import (
 const module = "nave/"
 
 // anywhere may be imported by every package: they know nothing of what nave does.
-var anywhere = []string{"pkg/log", "pkg/version", "pkg/reconcile", "pkg/identity", "pkg/live", "pkg/settings", "pkg/metrics", "pkg/jsonpath", "manifests"}
+var anywhere = []string{"pkg/log", "pkg/version", "pkg/reconcile", "pkg/identity", "pkg/live", "pkg/settings", "pkg/metrics", "pkg/jsonpath", "pkg/expression", "manifests"}
 
 // allowed says, for a package or all packages below a folder, what else of ours it may import.
 var allowed = map[string][]string{
@@ -60,6 +60,7 @@ var allowed = map[string][]string{
 	"pkg/uplink":      {"pkg/agentstate"},
 	"pkg/datadir":     {},
 	"pkg/jsonpath":    {},
+	"pkg/expression":  {},
 	"pkg/footprint":   {},
 	"manifests":       {},
 	"scripts":         {},
@@ -69,7 +70,7 @@ var allowed = map[string][]string{
 }
 
 // alone are packages that import nothing of ours at all, but for the names of log fields.
-var alone = []string{"pkg/pki", "pkg/token", "pkg/identity", "pkg/version", "pkg/datadir", "pkg/footprint", "pkg/live", "pkg/settings", "pkg/agentstate", "pkg/jsonpath", "pkg/workspec"}
+var alone = []string{"pkg/pki", "pkg/token", "pkg/identity", "pkg/version", "pkg/datadir", "pkg/footprint", "pkg/live", "pkg/settings", "pkg/agentstate", "pkg/jsonpath", "pkg/expression", "pkg/workspec"}
 
 // forbidden says why a package may not import another one, or nothing if it may. Paths are without the module.
 func forbidden(from, to string) string {

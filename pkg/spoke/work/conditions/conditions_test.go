@@ -10,6 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	workv1 "open-cluster-management.io/api/work/v1"
+
+	"nave/pkg/expression"
 )
 
 func objectOf(t testing.TB, text string) *unstructured.Unstructured {
@@ -58,7 +60,7 @@ func TestEvaluate(t *testing.T) {
 		{"syntax", boat, celRule("Ready", `object.status.`), "False", "ConditionRuleExpressionError", "compile: "},
 		{"result is for messages", boat, celRule("Ready", `result`), "False", "ConditionRuleExpressionError", "undeclared reference"},
 		{"no boolean", boat, celRule("Ready", `object.status.phase`), "False", "ConditionRuleExpressionError", "expected bool result, got string"},
-		{"an expression that is too long", boat, celRule("Ready", strings.Repeat(" ", maxExpressionBytes)+"true"), "False", "ConditionRuleExpressionError", "limit of 4096"},
+		{"an expression that is too long", boat, celRule("Ready", strings.Repeat(" ", expression.MaxBytes)+"true"), "False", "ConditionRuleExpressionError", "limit of 4096"},
 		{"chained macros", boat, celRule("Ready", `object.status.conditions.filter(c, c.type == "Ready" || c.type == "Other").map(c, {"type": c.type, "status": c.status}).exists(c, c.status == "True")`), "True", "ConditionRuleEvaluated", "Manifest is Ready"},
 		{"texts that are put together", boat, celRule("Ready", `object.spec.names.map(n, n + "-" + n).join(", ").replace("-", "/") == "a/a, b/b"`), "True", "ConditionRuleEvaluated", "Manifest is Ready"},
 		{"values that double", boat, celRule("Ready", `[1]`+strings.Repeat(`.map(a, [a, a])`, 40)+` == [2]`), "False", "ConditionRuleExpressionError", "up to 1000 times larger"},

@@ -13,15 +13,12 @@ import (
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 	"k8s.io/apiserver/pkg/cel/library"
 	"k8s.io/utils/lru"
+
+	"nave/pkg/expression"
 )
 
-const (
-	// maxPrograms bounds the compiled expressions that are kept. Works of one kind of application share theirs.
-	maxPrograms = 256
-
-	// maxExpressionBytes bounds one expression: compiling has no budget of its own.
-	maxExpressionBytes = 4 << 10
-)
+// maxPrograms bounds the compiled expressions that are kept. Works of one kind of application share theirs.
+const maxPrograms = 256
 
 // internalError is a failure that the writer of an expression can do nothing about.
 type internalError struct{ error }
@@ -93,25 +90,25 @@ func hasConditions(status ref.Val) ref.Val {
 }
 
 // get compiles an expression, unless that has been done.
-func (p *programs) get(expression string, withResult bool) (cel.Program, error) {
-	key := programKey{expression, withResult}
+func (p *programs) get(text string, withResult bool) (cel.Program, error) {
+	key := programKey{text, withResult}
 	if known, ok := p.compiled.Get(key); ok {
 		return known.(program).Program, known.(program).err
 	}
-	made, err := p.compile(expression, withResult)
-	if len(expression) <= maxExpressionBytes {
+	made, err := p.compile(text, withResult)
+	if len(text) <= expression.MaxBytes {
 		p.compiled.Add(key, program{made, err})
 	}
 	return made, err
 }
 
-func (p *programs) compile(expression string, withResult bool) (made cel.Program, err error) {
+func (p *programs) compile(text string, withResult bool) (made cel.Program, err error) {
 	defer func() {
 		if r := recover(); r != nil { // expressions come from the network
 			made, err = nil, fmt.Errorf("compile: CEL does not take it: %v", r)
 		}
 	}()
-	if err := checkText(expression); err != nil {
+	if err := expression.CheckText(text); err != nil {
 		return nil, err
 	}
 	all, err := p.environments()
@@ -122,11 +119,11 @@ func (p *programs) compile(expression string, withResult bool) (made cel.Program
 	if withResult {
 		env = all.message
 	}
-	parsed, issues := env.Parse(expression)
+	parsed, issues := env.Parse(text)
 	if err := issues.Err(); err != nil {
 		return nil, compileError(err)
 	}
-	if err := checkGrowth(parsed.NativeRep().Expr()); err != nil {
+	if err := expression.CheckGrowth(parsed.NativeRep().Expr()); err != nil {
 		return nil, err
 	}
 	ast, issues := env.Check(parsed)

@@ -1,4 +1,5 @@
-package conditions
+// Package expression keeps CEL expressions that come from the network within bounds which CEL does not have itself.
+package expression
 
 import (
 	"fmt"
@@ -9,6 +10,9 @@ import (
 )
 
 const (
+	// MaxBytes bounds one expression: compiling has no budget of its own.
+	MaxBytes = 4 << 10
+
 	// maxGrowth bounds how many times larger than what it starts from a value may become by what an expression says. Kubernetes'
 	// cost limits do not see it: types are checked before anything is charged, and a comparison is charged after it is done, both
 	// item by item although the items are the same. [1].map(a, [a, a]) twenty times over has a million of them in 300 bytes.
@@ -21,10 +25,10 @@ const (
 	maxOptionals = 4
 )
 
-// checkText refuses what would take too long to read.
-func checkText(expression string) error {
-	if len(expression) > maxExpressionBytes {
-		return fmt.Errorf("the expression has %d bytes, more than the limit of %d", len(expression), maxExpressionBytes)
+// CheckText refuses what would take too long to read.
+func CheckText(expression string) error {
+	if len(expression) > MaxBytes {
+		return fmt.Errorf("the expression has %d bytes, more than the limit of %d", len(expression), MaxBytes)
 	}
 	if strings.Count(expression, "optMap")+strings.Count(expression, "optFlatMap") > maxOptionals {
 		return fmt.Errorf("the expression has more than %d optMap and optFlatMap", maxOptionals)
@@ -32,8 +36,8 @@ func checkText(expression string) error {
 	return nil
 }
 
-// checkGrowth refuses an expression that makes something much larger than what it is given.
-func checkGrowth(e ast.Expr) error {
+// CheckGrowth refuses an expression that makes something much larger than what it is given.
+func CheckGrowth(e ast.Expr) error {
 	g := growth{sizes: map[string]float64{}}
 	g.of(e)
 	return g.err
