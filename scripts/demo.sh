@@ -38,6 +38,16 @@ hub get -n demo placement/web >/dev/null 2>&1 ||
 	"$nave" placement create web -n demo --set global --labels region=eu --kubeconfig "$lab/hub.kubeconfig"
 "$nave" placement explain web -n demo --kubeconfig "$lab/hub.kubeconfig"
 
+rollout() { "$nave" work apply -f - --name web --placement web -n demo --rollout progressive --max-concurrency 1 --wait=1m --kubeconfig "$lab/hub.kubeconfig"; }
+page() { printf '{apiVersion: v1, kind: ConfigMap, metadata: {name: page, namespace: default}, data: {text: "%s"}}\n' "$1"; }
+say "one cluster after the other gets it, and then what is new"
+page "good morning" | rollout
+page "good evening" | rollout
+"$nave" work rollout status web -n demo --kubeconfig "$lab/hub.kubeconfig"
+for cluster in cluster1 cluster2; do
+	on "$cluster" get configmap page -o 'jsonpath={.data.text}{"\n"}'
+done
+
 cat <<END
 
 == go on
