@@ -22,7 +22,7 @@ type Selection struct {
 	Totals       []int64             // by candidate, the sum of its scores, each times the weight; nil if nothing was scored
 	Prioritizers []PrioritizerScores // that count; nil if nothing was scored
 	Unscheduled  int                 // how many more clusters the placement asks for
-	HeldBack     []int               // those that spread constraints do not allow
+	HeldBack     []Held              // those that spread constraints do not allow
 	Warnings     []string
 	Until        time.Time // when the first score ends that counted; zero: never
 }
@@ -41,22 +41,29 @@ func (p *Plan) Select(candidates []Candidate, busiest int, scored bool, now time
 	var s Selection
 	if p.count != nil {
 		wanted = max(0, int(*p.count))
-		s.Unscheduled = max(0, wanted-len(candidates))
 		wanted = min(wanted, len(candidates))
 	}
-	if scored || wanted < len(candidates) {
+	spreads := p.spreads(wanted == len(candidates))
+	if scored || spreads || wanted < len(candidates) {
 		p.score(&s, candidates, busiest, now)
 	}
-	s.Chosen = make([]int, len(candidates))
-	for i := range s.Chosen {
-		s.Chosen[i] = i
+	order := make([]int, len(candidates))
+	for i := range order {
+		order[i] = i
 	}
 	if s.Totals != nil {
-		slices.SortFunc(s.Chosen, func(a, b int) int {
+		slices.SortFunc(order, func(a, b int) int {
 			return cmp.Or(cmp.Compare(p.avoided(candidates[a]), p.avoided(candidates[b])), cmp.Compare(s.Totals[b], s.Totals[a]), cmp.Compare(a, b))
 		})
 	}
-	s.Chosen = s.Chosen[:wanted]
+	if spreads {
+		p.spreadOut(&s, candidates, order, wanted)
+	} else {
+		s.Chosen = order[:wanted]
+	}
+	if p.count != nil {
+		s.Unscheduled = max(0, int(*p.count)-len(s.Chosen))
+	}
 	return s
 }
 

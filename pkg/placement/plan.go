@@ -56,6 +56,7 @@ type Plan struct {
 	steady       bool   // what is chosen has an advantage
 	count        *int32 // nil: all
 	groups       grouping
+	spread       []spreadConstraint
 	sortByScore  bool
 	scoreEvery   time.Duration
 }
@@ -64,7 +65,7 @@ type Plan struct {
 func (c *Compiler) Compile(p *clusterv1beta1.Placement) (*Plan, error) {
 	plan := &Plan{tolerations: p.Spec.Tolerations, count: p.Spec.NumberOfClusters, sortByScore: p.Spec.SortBy == clusterv1beta1.PlacementSortByScore}
 	for _, compile := range []func(*clusterv1beta1.PlacementSpec) error{
-		func(spec *clusterv1beta1.PlacementSpec) error { return c.compilePredicates(plan, spec) }, plan.checkTolerations, c.compilePrioritizers(plan), plan.compileGroups, plan.compileScoreRate,
+		func(spec *clusterv1beta1.PlacementSpec) error { return c.compilePredicates(plan, spec) }, plan.checkTolerations, c.compilePrioritizers(plan), plan.compileGroups, plan.compileSpread, plan.compileScoreRate,
 	} {
 		if err := compile(&p.Spec); err != nil {
 			return nil, err

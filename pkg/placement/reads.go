@@ -27,6 +27,13 @@ func (p *Plan) Reads(before, after *clusterv1.ManagedCluster) bool {
 			return true
 		}
 	}
+	for i := range p.spread {
+		a, knownBefore := p.spread[i].valueOf(before)
+		b, knownAfter := p.spread[i].valueOf(after)
+		if a != b || knownBefore != knownAfter {
+			return true
+		}
+	}
 	for i := range p.prioritizers {
 		if name := p.prioritizers[i].resource; name != "" {
 			a, knownBefore := resourceOf(before, name)

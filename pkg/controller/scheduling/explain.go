@@ -17,7 +17,6 @@ import (
 const (
 	outOfSets    = "ManagedClusterSet"
 	beingDeleted = "Deletion"
-	spreadPolicy = "SpreadPolicy"
 	countReached = "NumberOfClusters"
 )
 
@@ -85,7 +84,7 @@ func (c *Controller) explain(p *clusterv1beta1.Placement, everyCluster bool) (*p
 		{Name: string(placement.Predicate), FilteredClusters: matched},
 		{Name: string(placement.Predicate) + "," + string(placement.TaintToleration), FilteredClusters: tolerated},
 	}
-	explainRanks(e, explained, p)
+	explainRanks(e, explained, t.plan, p)
 	for _, g := range e.groups {
 		for _, name := range g.Clusters {
 			explained[name].Group = strings.TrimSuffix(strconv.Itoa(int(g.Index))+"/"+g.Name, "/")
@@ -116,14 +115,14 @@ func explainScores(x *placement.Explanation, e *evaluation) {
 }
 
 // explainRanks tells of the clusters that passed the filters where they stand, and why the last of them are not selected.
-func explainRanks(e *evaluation, explained map[string]*placement.Explained, p *clusterv1beta1.Placement) {
-	chosen, held := map[int]bool{}, map[int]bool{}
+func explainRanks(e *evaluation, explained map[string]*placement.Explained, plan *placement.Plan, p *clusterv1beta1.Placement) {
+	chosen, held := map[int]bool{}, map[int]placement.Held{}
 	order := slices.Clone(e.selection.Chosen)
 	for _, i := range order {
 		chosen[i] = true
 	}
-	for _, i := range e.selection.HeldBack {
-		held[i] = true
+	for _, h := range e.selection.HeldBack {
+		held[h.Candidate] = h
 	}
 	var rest []int
 	for i := range e.candidates {
@@ -141,10 +140,11 @@ func explainRanks(e *evaluation, explained map[string]*placement.Explained, p *c
 		for _, by := range e.selection.Prioritizers {
 			this.Scores[by.Name] = by.Scores[i]
 		}
+		h, isHeld := held[i]
 		switch {
 		case chosen[i]:
-		case held[i]:
-			this.Filter, this.Reason = spreadPolicy, "spec.spreadPolicy allows no more clusters where it is"
+		case isHeld:
+			this.Filter, this.Reason = string(placement.SpreadPolicy), plan.WhyHeld(h, e.candidates[i].Cluster)
 		case p.Spec.NumberOfClusters != nil:
 			this.Filter, this.Reason = countReached, fmt.Sprintf("it is number %d, and spec.numberOfClusters is %d", rank+1, *p.Spec.NumberOfClusters)
 		}
