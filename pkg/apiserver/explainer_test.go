@@ -19,7 +19,8 @@ func TestExplainerLetsUsersAsk(t *testing.T) {
 		want      authorizer.Decision
 	}{
 		{"somebody", there, authorizer.AttributesRecord{User: somebody, Path: "/debug/placements/n/p"}, authorizer.DecisionAllow},
-		{"nobody", there, authorizer.AttributesRecord{User: &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}, Path: "/debug/placements/n/p"}, authorizer.DecisionNoOpinion},
+		{"nobody", there, authorizer.AttributesRecord{User: &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}, Path: "/debug/placements/n/p"}, authorizer.DecisionAllow},
+		{"nobody, elsewhere", there, authorizer.AttributesRecord{User: &user.DefaultInfo{Name: user.Anonymous, Groups: []string{user.AllUnauthenticated}}, Path: "/debug/pprof"}, authorizer.DecisionNoOpinion},
 		{"another path", there, authorizer.AttributesRecord{User: somebody, Path: "/debug/placementsecret"}, authorizer.DecisionNoOpinion},
 		{"a resource", there, authorizer.AttributesRecord{User: somebody, Path: "/debug/placements/n/p", ResourceRequest: true}, authorizer.DecisionNoOpinion},
 		{"nobody explains", Explainer{}, authorizer.AttributesRecord{User: somebody, Path: "/debug/placements/n/p"}, authorizer.DecisionNoOpinion},

@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/component-base/featuregate"
 	clusterclient "open-cluster-management.io/api/client/cluster/clientset/versioned"
 	operatorclient "open-cluster-management.io/api/client/operator/clientset/versioned"
@@ -31,7 +32,9 @@ type administrator struct {
 	works      *workclient.Clientset
 	operator   *operatorclient.Clientset
 	extensions *apiextensions.Clientset
+	dynamic    dynamic.Interface
 	profiles   dynamic.NamespaceableResourceInterface
+	access     *rest.Config
 }
 
 func newAdministrator(t *testing.T) *administrator {
@@ -40,7 +43,7 @@ func newAdministrator(t *testing.T) *administrator {
 	access.QPS = -1
 	client := dynamic.NewForConfigOrDie(access)
 	return &administrator{
-		T: t, ctx: ctx,
+		T: t, ctx: ctx, access: access, dynamic: client,
 		kube:       kubernetes.NewForConfigOrDie(access),
 		clusters:   clusterclient.NewForConfigOrDie(access),
 		works:      workclient.NewForConfigOrDie(access),

@@ -25,7 +25,7 @@ func startHub(t *testing.T) (*rest.Config, context.Context) {
 	t.Helper()
 	c := config(t.TempDir(), "127.0.0.1:0")
 	run(t, c)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 5*patience)
 	t.Cleanup(cancel)
 	access, err := clientcmd.BuildConfigFromFlags("", AdminKubeconfig(c.DataDir))
 	require.NoError(t, err)

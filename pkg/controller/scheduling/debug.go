@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -24,7 +25,7 @@ const (
 	// upstream's placement controller serves it (spec 5.5).
 	DebugPath = "/debug/placements"
 
-	// maxPlacementBytes bounds a Placement that is posted, as upstream does.
+	// maxPlacementBytes bounds a Placement that is posted. As upstream has it, more is a malformed request (400, not 413).
 	maxPlacementBytes = 1 << 20
 )
 
@@ -60,8 +61,8 @@ func (c *Controller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (c *Controller) answer(r *http.Request) (*placement.Explanation, error) {
 	path := strings.Trim(strings.TrimPrefix(r.URL.Path, DebugPath), "/")
 	who, ok := request.UserFrom(r.Context())
-	if !ok {
-		return nil, refuse(http.StatusUnauthorized, "nobody is logged on")
+	if !ok || !slices.Contains(who.GetGroups(), user.AllAuthenticated) {
+		return nil, refuse(http.StatusUnauthorized, "nobody is logged on: send the credentials of a user of this hub")
 	}
 	switch {
 	case r.Method == http.MethodGet:
@@ -95,7 +96,7 @@ func (c *Controller) answerPost(r *http.Request, who user.Info) (*placement.Expl
 	case err != nil:
 		return nil, refuse(http.StatusBadRequest, "read the placement: %w", err)
 	case len(body) > maxPlacementBytes:
-		return nil, refuse(http.StatusRequestEntityTooLarge, "the placement is larger than %d bytes", maxPlacementBytes)
+		return nil, refuse(http.StatusBadRequest, "the placement is larger than %d bytes", maxPlacementBytes)
 	}
 	p := &clusterv1beta1.Placement{}
 	if err := json.Unmarshal(body, p); err != nil {

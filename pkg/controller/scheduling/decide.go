@@ -72,25 +72,39 @@ func (c *Controller) decide(t *target, now time.Time) (*outcome, error) {
 }
 
 // remaining is what is left of the decisions of a placement that cannot be evaluated: those for clusters that have not left
-// by themselves. One that never had any gets an empty one, which clients wait for.
+// by themselves. What others did to the objects meanwhile does not count. One that never had any gets an empty one, which
+// clients wait for.
 func (c *Controller) remaining(t *target, s scope) []part {
-	var parts []part
-	for name, d := range t.decisions {
-		p := part{groupOf(d), name, nil}
-		for _, cluster := range clustersOf(d) {
-			if m := c.fleet.byName[cluster]; m != nil && m.cluster != nil && m.cluster.DeletionTimestamp == nil && s.has(m.cluster) {
-				p.clusters = append(p.clusters, cluster)
+	parts := map[string]*part{}
+	for _, g := range t.object.Status.DecisionGroups {
+		for _, name := range g.Decisions {
+			parts[name] = &part{groupKey: groupKey{g.DecisionGroupIndex, g.DecisionGroupName}, decision: name}
+		}
+	}
+	for _, m := range c.fleet.sorted {
+		name := t.home(m)
+		if name == "" || m.cluster.DeletionTimestamp != nil || !s.has(m.cluster) {
+			continue
+		}
+		if parts[name] == nil {
+			parts[name] = &part{decision: name}
+			if d := t.decisions[name]; d != nil {
+				parts[name].groupKey = groupOf(d)
 			}
 		}
-		parts = append(parts, p)
+		parts[name].clusters = append(parts[name].clusters, m.name)
 	}
-	slices.SortFunc(parts, func(a, b part) int {
+	if len(parts) == 0 && len(t.name) <= maxLabelLength {
+		return layout(t.name, []placement.Group{{}}, nil, func(string) int { return 0 })
+	}
+	all := make([]part, 0, len(parts))
+	for _, p := range parts {
+		all = append(all, *p)
+	}
+	slices.SortFunc(all, func(a, b part) int {
 		return cmp.Or(cmp.Compare(a.index, b.index), cmp.Compare(decisionNumber(t.name, a.decision), decisionNumber(t.name, b.decision)), cmp.Compare(a.decision, b.decision))
 	})
-	if len(parts) == 0 && len(t.name) <= maxLabelLength {
-		parts = layout(t.name, []placement.Group{{}}, nil, func(string) int { return 0 })
-	}
-	return parts
+	return all
 }
 
 func countOf(parts []part) int {
