@@ -94,8 +94,8 @@ func (w *world) unplace() {
 
 func (w *world) work(cluster string) *workv1.ManifestWork {
 	for _, r := range w.states["n.web"].works {
-		if r.work.Namespace == cluster {
-			return r.work
+		if r.Namespace == cluster {
+			return r.ManifestWork
 		}
 	}
 	return nil
@@ -110,7 +110,7 @@ func (w *world) step() (written, removed []string) {
 	for _, write := range p.writes {
 		work := &workv1.ManifestWork{ObjectMeta: metav1.ObjectMeta{Name: replicas.WorkName(w.set, "p", 0), Namespace: write.cluster, UID: types.UID(write.cluster)}}
 		if write.there != nil {
-			work = write.there.work.DeepCopy()
+			work = write.there.DeepCopy()
 		}
 		work.Labels = labelsOf(w.set, "p")
 		work.Annotations = map[string]string{replicas.WrittenAnnotation: w.stamp(), replicas.LabelsAnnotation: namesOf(work.Labels)}
@@ -123,8 +123,8 @@ func (w *world) step() (written, removed []string) {
 		s.wrote(work, p.content)
 	}
 	for _, r := range p.removes {
-		removed = append(removed, r.work.Namespace)
-		w.workChanged(r.work, nil)
+		removed = append(removed, r.Namespace)
+		w.workChanged(r.ManifestWork, nil)
 	}
 	return written, removed
 }
@@ -249,7 +249,7 @@ func TestLabelsFollow(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, p.writes, 1)
 	require.False(t, p.writes[0].content)
-	there := p.writes[0].there.work.DeepCopy()
+	there := p.writes[0].there.DeepCopy()
 	there.Labels["theirs"] = "y"
 	require.Equal(t, map[string]string{"team": "red", "theirs": "y", replicas.SetLabel: "n.web", replicas.PlacementLabel: "p"}, relabelled(there, labelsOf(w.set, "p")))
 }

@@ -5,6 +5,7 @@ import (
 
 	workv1alpha1 "open-cluster-management.io/api/work/v1alpha1"
 
+	"nave/pkg/replicas"
 	"nave/pkg/rollout"
 )
 
@@ -28,7 +29,7 @@ type write struct {
 // progress is how far the rollout to a placement is.
 type progress struct {
 	name   string
-	chosen selection
+	chosen replicas.Selection
 	wrong  error // with the strategy
 	result *rollout.Result
 	works  map[string]*record // by cluster
@@ -42,25 +43,19 @@ func (c *Controller) progressOf(s *state, ref workv1alpha1.LocalPlacementReferen
 	}
 	p := &progress{name: ref.Name, chosen: chosen}
 	var surplus []*record
-	p.works, surplus = s.byCluster(ref.Name)
+	p.works, surplus = replicas.OnePerCluster(s.of(ref.Name))
 	statuses := make(map[string]rollout.Status, len(p.works))
 	for cluster, r := range p.works {
 		statuses[cluster] = r.status(s, now)
 	}
-	p.result, p.wrong = rollout.Decide(ref.RolloutStrategy, chosen.groups, statuses, now)
+	p.result, p.wrong = rollout.Decide(ref.RolloutStrategy, chosen.Groups, statuses, now)
 	return p, surplus, nil
 }
 
-// all gives the progress for every placement that the set goes by, and works that are in excess. A placement that is named
-// twice counts once.
+// all gives the progress for every placement that the set goes by, and works that are in excess.
 func (c *Controller) all(s *state, now time.Time) (all []*progress, surplus []*record, err error) {
 	surplus = s.strayed()
-	seen := map[string]bool{}
-	for _, ref := range s.object.Spec.PlacementRefs {
-		if seen[ref.Name] {
-			continue
-		}
-		seen[ref.Name] = true
+	for _, ref := range replicas.RefsOf(s.object) {
 		p, more, err := c.progressOf(s, ref, now)
 		if err != nil {
 			return nil, nil, err
@@ -79,7 +74,7 @@ func (c *Controller) plan(s *state, now time.Time) (*plan, error) {
 	out := &plan{set: s.object, content: s.content, removes: surplus}
 	paused := rollout.Paused(s.object.Annotations)
 	for _, p := range all {
-		if p.wrong != nil || p.chosen.missing {
+		if p.wrong != nil || p.chosen.Missing {
 			continue // what it has stays
 		}
 		if !paused {
@@ -91,11 +86,11 @@ func (c *Controller) plan(s *state, now time.Time) (*plan, error) {
 			out.next = p.result.Next
 		}
 		for cluster, r := range p.works {
-			if s.current(r) && !r.deleting() && !labelled(s.object, p.name, r.work) {
+			if s.current(r) && !r.deleting() && !labelled(s.object, p.name, r.ManifestWork) {
 				out.writes = append(out.writes, write{cluster, p.name, r, false})
 			}
 		}
-		if p.chosen.whole {
+		if p.chosen.Whole {
 			for _, cluster := range p.result.Removed {
 				if r := p.works[cluster]; !r.deleting() {
 					out.removes = append(out.removes, r)

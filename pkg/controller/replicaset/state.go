@@ -63,8 +63,8 @@ type state struct {
 
 // record is a work as it was last seen or written.
 type record struct {
-	work    *workv1.ManifestWork // as caches have it: without content
-	content string
+	*workv1.ManifestWork // as caches have it: without content
+	content              string
 
 	last moment // that it was last found in
 	at   time.Time
@@ -93,9 +93,9 @@ func keyOf(work *workv1.ManifestWork) string { return work.Namespace + "/" + wor
 func (s *state) see(work *workv1.ManifestWork) bool {
 	key := keyOf(work)
 	before := s.works[key]
-	after := &record{work: work, content: work.Annotations[contentAnnotation]}
-	if before != nil && before.work.UID == work.UID {
-		if !reconcile.Newer(work.ResourceVersion, before.work.ResourceVersion) {
+	after := &record{ManifestWork: work, content: work.Annotations[contentAnnotation]}
+	if before != nil && before.UID == work.UID {
+		if !reconcile.Newer(work.ResourceVersion, before.ResourceVersion) {
 			return false
 		}
 		after.last, after.at = before.last, before.at
@@ -107,7 +107,7 @@ func (s *state) see(work *workv1.ManifestWork) bool {
 // unsee forgets a work that is gone, unless another one has its name by now.
 func (s *state) unsee(work *workv1.ManifestWork) bool {
 	key := keyOf(work)
-	if known := s.works[key]; known == nil || known.work.UID != work.UID || reconcile.Newer(known.work.ResourceVersion, work.ResourceVersion) {
+	if known := s.works[key]; known == nil || known.UID != work.UID || reconcile.Newer(known.ResourceVersion, work.ResourceVersion) {
 		return false
 	}
 	delete(s.works, key)
@@ -130,14 +130,14 @@ func (s *state) current(r *record) bool {
 	return r.content == s.content || s.altered[r.content] == s.content
 }
 
-func (r *record) deleting() bool { return r.work.DeletionTimestamp != nil }
+func (r *record) deleting() bool { return r.DeletionTimestamp != nil }
 
 // status is how far a work is with the content of its set, and since when. A change that comes about while this process
 // watches counts from now: conditions that stay as they were keep the time of former content. Of what was there before, only
 // the conditions tell.
 func (r *record) status(s *state, now time.Time) rollout.Status {
-	judged := replicas.Judge(r.work, s.current(r), s.ruled)
-	is := moment{r.work.Generation, judged.State}
+	judged := replicas.Judge(r.ManifestWork, s.current(r), s.ruled)
+	is := moment{r.Generation, judged.State}
 	switch {
 	case r.last == is:
 		judged.Since = r.at
@@ -148,26 +148,16 @@ func (r *record) status(s *state, now time.Time) rollout.Status {
 	return judged
 }
 
-// byCluster are the works of a placement, one for each cluster, and those that there are besides: of two for one cluster the
-// older one stays, unless it is going.
-func (s *state) byCluster(placement string) (works map[string]*record, surplus []*record) {
-	works = map[string]*record{}
+// of are the works of a placement.
+func (s *state) of(placement string) []*record {
+	var all []*record
 	value := replicas.PlacementValue(placement)
-	for _, r := range s.sorted() {
-		if r.work.Labels[replicas.PlacementLabel] != value {
-			continue
-		}
-		cluster := r.work.Namespace
-		switch other := works[cluster]; {
-		case other == nil:
-			works[cluster] = r
-		case other.deleting() && !r.deleting():
-			works[cluster] = r
-		case !r.deleting():
-			surplus = append(surplus, r)
+	for _, r := range s.works {
+		if r.Labels[replicas.PlacementLabel] == value {
+			all = append(all, r)
 		}
 	}
-	return works, surplus
+	return all
 }
 
 // strayed are works of no placement that the set goes by.
@@ -178,7 +168,7 @@ func (s *state) strayed() []*record {
 	}
 	var all []*record
 	for _, r := range s.sorted() {
-		if !wanted[r.work.Labels[replicas.PlacementLabel]] && !r.deleting() {
+		if !wanted[r.Labels[replicas.PlacementLabel]] && !r.deleting() {
 			all = append(all, r)
 		}
 	}
@@ -192,7 +182,7 @@ func (s *state) sorted() []*record {
 		all = append(all, r)
 	}
 	slices.SortFunc(all, func(a, b *record) int {
-		return cmp.Or(a.work.CreationTimestamp.Compare(b.work.CreationTimestamp.Time), cmp.Compare(keyOf(a.work), keyOf(b.work)))
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(keyOf(a.ManifestWork), keyOf(b.ManifestWork)))
 	})
 	return all
 }

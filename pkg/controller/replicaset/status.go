@@ -32,7 +32,7 @@ func (c *Controller) statusOf(s *state, now time.Time) (workv1alpha1.ManifestWor
 		summary := summarize(s, p)
 		status.PlacementsSummary = append(status.PlacementsSummary, workv1alpha1.PlacementSummary{
 			Name: p.name, Summary: summary,
-			AvailableDecisionGroups: fmt.Sprintf("%d (%d / %d clusters applied)", len(p.chosen.groups), summary.Total, p.chosen.total),
+			AvailableDecisionGroups: fmt.Sprintf("%d (%d / %d clusters applied)", len(p.chosen.Groups), summary.Total, p.chosen.Total),
 		})
 		add(&status.Summary, summary)
 	}
@@ -57,7 +57,7 @@ func add(to *workv1alpha1.ManifestWorkReplicaSetSummary, s workv1alpha1.Manifest
 
 // summarize counts the works that have the content of the template, by what is said of it.
 func summarize(s *state, p *progress) workv1alpha1.ManifestWorkReplicaSetSummary {
-	sum := workv1alpha1.ManifestWorkReplicaSetSummary{DesiredTotal: p.chosen.total}
+	sum := workv1alpha1.ManifestWorkReplicaSetSummary{DesiredTotal: p.chosen.Total}
 	for _, r := range p.works {
 		if r.deleting() || !s.current(r) {
 			continue
@@ -67,7 +67,7 @@ func summarize(s *state, p *progress) workv1alpha1.ManifestWorkReplicaSetSummary
 		for kind, count := range map[string]*int{
 			workv1.WorkApplied: &sum.Applied, workv1.WorkAvailable: &sum.Available, workv1.WorkProgressing: &sum.Progressing, workv1.WorkDegraded: &sum.Degraded,
 		} {
-			if holds(r.work, kind) {
+			if holds(r.ManifestWork, kind) {
 				*count++
 			}
 		}
@@ -87,7 +87,7 @@ func verifiedOf(s *state, all []*progress, sum workv1alpha1.ManifestWorkReplicaS
 		return metav1.Condition{Type: workv1alpha1.ManifestWorkReplicaSetConditionPlacementVerified, Status: status, Reason: reason, Message: message}
 	}
 	for _, p := range all {
-		if p.chosen.missing {
+		if p.chosen.Missing {
 			return is(metav1.ConditionFalse, workv1alpha1.ReasonPlacementDecisionNotFound,
 				fmt.Sprintf("placement %s/%s does not exist: create it; the %d works that were made for it stay until then", s.object.Namespace, p.name, len(p.works)))
 		}
@@ -110,9 +110,9 @@ func rolledOutOf(s *state, all []*progress) metav1.Condition {
 	var texts []string
 	for _, p := range all {
 		switch {
-		case p.chosen.missing || p.wrong != nil:
+		case p.chosen.Missing || p.wrong != nil:
 			complete = false
-		case !p.result.Complete() || !p.chosen.whole:
+		case !p.result.Complete() || !p.chosen.Whole:
 			complete = false
 			texts = append(texts, fmt.Sprintf("placement %s: %s", p.name, p.tell()))
 		}
@@ -133,7 +133,7 @@ func rolledOutOf(s *state, all []*progress) metav1.Condition {
 // tell says how far the rollout to a placement is.
 func (p *progress) tell() string {
 	r := p.result
-	parts := []string{fmt.Sprintf("%d of %d clusters have succeeded", r.Done, p.chosen.total)}
+	parts := []string{fmt.Sprintf("%d of %d clusters have succeeded", r.Done, p.chosen.Total)}
 	for _, some := range []struct {
 		what  string
 		names []string
@@ -186,7 +186,7 @@ func leaving(s *state, set *workv1alpha1.ManifestWorkReplicaSet) workv1alpha1.Ma
 	}
 	var clusters []string
 	for _, r := range s.works {
-		clusters = append(clusters, r.work.Namespace)
+		clusters = append(clusters, r.Namespace)
 	}
 	slices.Sort(clusters)
 	meta.SetStatusCondition(&status.Conditions, metav1.Condition{

@@ -66,7 +66,7 @@ func (c *Controller) write(ctx context.Context, s *state, p *plan) []error {
 	for i, r := range p.removes {
 		group.Go(func() error {
 			if err := c.remove(ctx, s, r); err != nil {
-				results[len(p.writes)+i] = fmt.Errorf("cluster %s: %w", r.work.Namespace, err)
+				results[len(p.writes)+i] = fmt.Errorf("cluster %s: %w", r.Namespace, err)
 			}
 			return nil
 		})
@@ -133,7 +133,7 @@ type operation struct {
 // change gives a work that there is the content, the labels, or both. A merge patch would leave fields that the template does
 // not have any more. What others put on the work stays.
 func (c *Controller) change(ctx context.Context, p *plan, w write) (*workv1.ManifestWork, error) {
-	was, labels := w.there.work, labelsOf(p.set, w.placement)
+	was, labels := w.there.ManifestWork, labelsOf(p.set, w.placement)
 	change := []operation{
 		{"test", "/metadata/uid", was.UID},
 		{"test", "/metadata/resourceVersion", was.ResourceVersion},
@@ -184,14 +184,14 @@ func relabelled(work *workv1.ManifestWork, wanted map[string]string) map[string]
 }
 
 func (c *Controller) remove(ctx context.Context, s *state, r *record) error {
-	err := c.Works.WorkV1().ManifestWorks(r.work.Namespace).Delete(ctx, r.work.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &r.work.UID}})
+	err := c.Works.WorkV1().ManifestWorks(r.Namespace).Delete(ctx, r.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &r.UID}})
 	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-		return fmt.Errorf("delete work %s: %w", r.work.Name, err)
+		return fmt.Errorf("delete work %s: %w", r.Name, err)
 	}
 	if err != nil {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		s.unsee(r.work)
+		s.unsee(r.ManifestWork)
 	}
 	return nil // its disappearance is an event
 }
