@@ -108,3 +108,23 @@ func TestSelection(t *testing.T) {
 		require.Equal(t, test.want, selection(p))
 	}
 }
+
+// TestUnbound: only a hub that has not seen a binding yet is worth waiting for; whatever else is missing stays missing.
+func TestUnbound(t *testing.T) {
+	for _, test := range []struct {
+		status metav1.ConditionStatus
+		reason string
+		want   bool
+	}{
+		{metav1.ConditionTrue, "AllDecisionsScheduled", false},
+		{metav1.ConditionFalse, "NoManagedClusterSetBindings", true},
+		{metav1.ConditionFalse, "NoIntersection", true},
+		{metav1.ConditionFalse, "AllManagedClusterSetsEmpty", false},
+		{metav1.ConditionFalse, "NoManagedClusterMatched", false},
+		{metav1.ConditionFalse, "NotAllDecisionsScheduled", false},
+	} {
+		t.Run(test.reason, func(t *testing.T) {
+			require.Equal(t, test.want, unbound(&metav1.Condition{Status: test.status, Reason: test.reason}))
+		})
+	}
+}

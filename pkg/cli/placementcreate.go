@@ -24,6 +24,12 @@ import (
 // decisionTimeout is how long nave placement create waits for the hub's decision, which takes milliseconds.
 const decisionTimeout = 10 * time.Second
 
+// Reasons of a placement that finds none of the bindings that it needs, upstream's.
+const (
+	reasonNoBindings     = "NoManagedClusterSetBindings"
+	reasonNoIntersection = "NoIntersection"
+)
+
 // newPlacement is a placement as the flags describe it.
 type newPlacement struct {
 	sets     []string
@@ -178,7 +184,7 @@ func (g *global) ensureBinding(ctx context.Context, hub *clients, namespace, set
 }
 
 // awaitDecision waits until the hub has looked at a new placement. Where a set was bound just before, it may have looked too
-// early: then it is given the time to find that out.
+// early: then it is given the time to see the binding.
 func (c *clients) awaitDecision(ctx context.Context, p *clusterv1beta1.Placement, bound bool, timeout time.Duration) (*clusterv1beta1.Placement, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -196,10 +202,15 @@ func (c *clients) awaitDecision(ctx context.Context, p *clusterv1beta1.Placement
 		}
 		last = now
 		said := satisfied(now)
-		return said != nil && (said.Status == metav1.ConditionTrue || !bound), nil
+		return said != nil && !(bound && unbound(said)), nil
 	})
 	if err == nil || wait.Interrupted(err) || errors.Is(err, context.DeadlineExceeded) {
 		return last, nil
 	}
 	return nil, err
+}
+
+// unbound tells whether the hub has found no binding of a set that a placement selects from.
+func unbound(said *metav1.Condition) bool {
+	return said.Status != metav1.ConditionTrue && (said.Reason == reasonNoBindings || said.Reason == reasonNoIntersection)
 }

@@ -37,6 +37,11 @@ func TestPlacementCommands(t *testing.T) {
 	require.Zero(t, code, errs)
 	require.Contains(t, out, "it selects no cluster: No ManagedCluster matches any of the cluster predicate")
 
+	out, errs, code = nave("create", "many", "-n", ns, "--set", "default", "--count", "1000", "--timeout", "1h")
+	require.Zero(t, code, errs)
+	require.Contains(t, out, "cluster set default bound to namespace placed-by-command\n", "the hub may not have seen it yet, and is asked for no longer than until it has")
+	require.Contains(t, out, "it selects 2 clusters: 998 cluster decisions unscheduled")
+
 	out, errs, code = nave("list", "-n", ns)
 	require.Zero(t, code, errs)
 	require.Regexp(t, `(?m)^placed-by-command +app +yes +AllDecisionsScheduled +1 +1 `, out)
