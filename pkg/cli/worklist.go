@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 	workv1 "open-cluster-management.io/api/work/v1"
 
+	"nave/pkg/replicas"
 	"nave/pkg/workload"
 )
 
@@ -22,15 +23,17 @@ const worksPage = 50
 
 // workRow is a work in a list.
 type workRow struct {
-	Cluster   string    `json:"cluster"`
-	Name      string    `json:"name"`
-	Set       string    `json:"set,omitempty"` // name under which nave work apply made it
-	Manifests int       `json:"manifests"`
-	Applied   string    `json:"applied"` // of the work as it is now: True, False, Unknown, or - if the agent has not said so
-	Available string    `json:"available"`
-	Complete  string    `json:"complete"`
-	Deleting  bool      `json:"deleting"`
-	Created   time.Time `json:"created"`
+	Cluster    string    `json:"cluster"`
+	Name       string    `json:"name"`
+	Set        string    `json:"set,omitempty"`        // name under which nave work apply made it
+	ReplicaSet string    `json:"replicaSet,omitempty"` // that it was made for, NAMESPACE/NAME
+	Placement  string    `json:"placement,omitempty"`  // of the replica set, that selects the cluster
+	Manifests  int       `json:"manifests"`
+	Applied    string    `json:"applied"` // of the work as it is now: True, False, Unknown, or - if the agent has not said so
+	Available  string    `json:"available"`
+	Complete   string    `json:"complete"`
+	Deleting   bool      `json:"deleting"`
+	Created    time.Time `json:"created"`
 }
 
 func (g *global) workList() *cobra.Command {
@@ -45,8 +48,8 @@ func (g *global) workList() *cobra.Command {
 			if _, err := g.load(cmd, nil); err != nil {
 				return err
 			}
-			if output != "" && output != "json" {
-				return usageError{fmt.Errorf("--output %s is unknown; it is json", output)}
+			if output != "" && output != "wide" && output != "json" {
+				return usageError{fmt.Errorf("--output %s is unknown; it is wide or json", output)}
 			}
 			if all == (len(from.clusters) > 0) {
 				return usageError{errors.New("say --cluster NAME for the works of a cluster, or -A for those of all")}
@@ -73,7 +76,7 @@ func (g *global) workList() *cobra.Command {
 	}
 	from.addFlags(cmd.Flags())
 	cmd.Flags().BoolVarP(&all, "all-clusters", "A", false, "works of all clusters")
-	cmd.Flags().StringVarP(&output, "output", "o", "", "json for programs")
+	cmd.Flags().StringVarP(&output, "output", "o", "", "wide also shows the replica sets that works are of, and their placements; json is for programs")
 	return cmd
 }
 
@@ -97,6 +100,7 @@ func (c *clients) listWorks(ctx context.Context, cluster string, rows []workRow)
 func rowOf(work *workv1.ManifestWork) workRow {
 	return workRow{
 		Cluster: work.Namespace, Name: work.Name, Set: work.Labels[workload.SetLabel], Manifests: len(work.Spec.Workload.Manifests),
+		ReplicaSet: workload.ReplicaSetOf(work), Placement: work.Labels[replicas.PlacementLabel],
 		Applied: workload.Condition(work, workv1.WorkApplied), Available: workload.Condition(work, workv1.WorkAvailable),
 		Complete: workload.Condition(work, workv1.WorkComplete), Deleting: work.DeletionTimestamp != nil, Created: work.CreationTimestamp.Time,
 	}
@@ -109,12 +113,21 @@ func writeRows(out io.Writer, rows []workRow, output string, now time.Time) erro
 		return encoder.Encode(append([]workRow{}, rows...)) // none are a list, too
 	}
 	table := tabwriter.NewWriter(out, 0, 0, 3, ' ', 0)
-	fmt.Fprintln(table, "CLUSTER\tNAME\tMANIFESTS\tAPPLIED\tAVAILABLE\tCOMPLETE\tAGE")
+	fmt.Fprint(table, "CLUSTER\tNAME\tMANIFESTS\tAPPLIED\tAVAILABLE\tCOMPLETE\tAGE")
+	wide := output == "wide"
+	if wide {
+		fmt.Fprint(table, "\tREPLICA SET\tPLACEMENT")
+	}
+	fmt.Fprintln(table)
 	for _, r := range rows {
 		if r.Deleting {
 			r.Applied = "deleting"
 		}
-		fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\t%s\t%s\n", r.Cluster, r.Name, r.Manifests, r.Applied, r.Available, r.Complete, duration.HumanDuration(now.Sub(r.Created)))
+		fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\t%s\t%s", r.Cluster, r.Name, r.Manifests, r.Applied, r.Available, r.Complete, duration.HumanDuration(now.Sub(r.Created)))
+		if wide {
+			fmt.Fprintf(table, "\t%s\t%s", orDash(r.ReplicaSet), orDash(r.Placement))
+		}
+		fmt.Fprintln(table)
 	}
 	return table.Flush()
 }

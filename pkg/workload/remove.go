@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -12,8 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
 	workv1 "open-cluster-management.io/api/work/v1"
-
-	"nave/pkg/replicas"
 )
 
 // Remove deletes all works of the set and returns how many those were. If orphan is set, their objects stay on the cluster:
@@ -27,8 +26,9 @@ func (s Set) Remove(ctx context.Context, orphan bool, timeout time.Duration) (in
 		return 0, s.Missing()
 	}
 	for _, work := range works {
-		if of := work.Labels[replicas.SetLabel]; of != "" {
-			return 0, fmt.Errorf("work %s of cluster %s is one of replica set %s, and the hub would make it again; nave work delete NAME --replica-set -n NAMESPACE deletes the set", work.Name, s.Cluster, of)
+		if of := ReplicaSetOf(work); of != "" {
+			namespace, name, _ := strings.Cut(of, "/")
+			return 0, fmt.Errorf("work %s of cluster %s is one of a replica set, and the hub would make it again; nave work delete %s --replica-set -n %s deletes the set", work.Name, s.Cluster, name, namespace)
 		}
 	}
 	if orphan {

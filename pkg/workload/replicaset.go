@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,11 +13,19 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	workv1 "open-cluster-management.io/api/work/v1"
 	workv1alpha1 "open-cluster-management.io/api/work/v1alpha1"
+
+	"nave/pkg/replicas"
 )
 
 // appliedAnnotation marks a replica set that nave work apply made. A label would be copied to its works, which would then look
 // like parts of a set of one cluster.
 const appliedAnnotation = SetLabel
+
+// ReplicaSetOf is the replica set that a work was made for, as NAMESPACE/NAME; empty if it was made for none. A long name is
+// shortened, as the label of the work has it.
+func ReplicaSetOf(work *workv1.ManifestWork) string {
+	return strings.Replace(work.Labels[replicas.SetLabel], ".", "/", 1) // a namespace has no dot in its name
+}
 
 // ApplyReplicaSet brings a ManifestWorkReplicaSet in line with the objects. All of them are in its one work for each cluster:
 // a replica set cannot split them.
