@@ -34,9 +34,41 @@ type PrioritizerScores struct {
 	Scores []int64
 }
 
+// maxSettling bounds how often a choice is made again. Random placements needed two at most.
+const maxSettling = 8
+
 // Select chooses among candidates, which are in the order of their names. busiest is the most decisions of other placements
 // that any cluster of the hub has. scored asks for scores also where they make no difference.
 func (p *Plan) Select(candidates []Candidate, busiest int, scored bool, now time.Time) Selection {
+	s := p.choose(candidates, busiest, scored, now)
+	if p.steady && len(p.spread) > 1 {
+		p.settle(&s, candidates, busiest, now)
+	}
+	return s
+}
+
+// settle makes the choice again, as if what was chosen were decided, until that is chosen. What is chosen comes first the next
+// time, and with several spread constraints another order may lead elsewhere: clusters would move though nothing has changed.
+func (p *Plan) settle(s *Selection, candidates []Candidate, busiest int, now time.Time) {
+	for range maxSettling {
+		next := slices.Clone(candidates)
+		for i := range next {
+			next[i].Chosen = false
+		}
+		for _, i := range s.Chosen {
+			next[i].Chosen = true
+		}
+		again := p.choose(next, busiest, false, now)
+		same := !slices.ContainsFunc(again.Chosen, func(i int) bool { return !next[i].Chosen })
+		if same && len(again.Chosen) == len(s.Chosen) {
+			return
+		}
+		s.Chosen, s.HeldBack, s.Unscheduled = again.Chosen, again.HeldBack, again.Unscheduled
+	}
+}
+
+// choose makes one choice.
+func (p *Plan) choose(candidates []Candidate, busiest int, scored bool, now time.Time) Selection {
 	wanted := len(candidates)
 	var s Selection
 	if p.count != nil {

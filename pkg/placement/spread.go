@@ -130,7 +130,7 @@ func (p *Plan) spreadOut(s *Selection, candidates []Candidate, order []int, want
 	}
 	corners := cornersOf(all, candidates, order)
 	for len(s.Chosen) < wanted {
-		next := choose(all, corners)
+		next := bestCorner(all, corners)
 		if next == nil {
 			break
 		}
@@ -197,7 +197,7 @@ func forbidding(all []*topology, values []int) int {
 	return -1
 }
 
-func choose(all []*topology, corners []*corner) *corner {
+func bestCorner(all []*topology, corners []*corner) *corner {
 	var best *corner
 	for _, c := range corners {
 		if len(c.candidates) > 0 && forbidding(all, c.values) < 0 && (best == nil || better(all, c, best)) {

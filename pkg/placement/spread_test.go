@@ -158,3 +158,37 @@ func TestSpreadHolds(t *testing.T) {
 		require.Equal(t, chosenOf(s, candidates), chosenOf(plan.Select(candidates, 3, false, noon()), candidates), "round %d", round)
 	}
 }
+
+// TestSpreadSettles chooses by several constraints: what was chosen is chosen again when nothing changes.
+func TestSpreadSettles(t *testing.T) {
+	seed := rand.Int63()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewSource(seed))
+	any := func(values ...string) string { return values[r.Intn(len(values))] }
+	c := compiler(t, nil)
+	for round := range 2000 {
+		p := &clusterv1beta1.Placement{}
+		for _, key := range []string{"zone", "ring", "site"}[:2+r.Intn(2)] {
+			p.Spec.SpreadPolicy.SpreadConstraints = append(p.Spec.SpreadPolicy.SpreadConstraints, clusterv1beta1.SpreadConstraintsTerm{TopologyKey: key, TopologyKeyType: clusterv1beta1.TopologyKeyTypeLabel,
+				MaxSkew: int32(1 + r.Intn(2)), WhenUnsatisfiable: clusterv1beta1.UnsatisfiableMaxSkewAction(any("DoNotSchedule", "ScheduleAnyway"))})
+		}
+		var candidates []Candidate
+		for i := range 4 + r.Intn(14) {
+			mc := &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("c%02d", i), Labels: map[string]string{}}}
+			for _, key := range []string{"zone", "ring", "site"} {
+				if value := any("", "x", "y", "z"); value != "" {
+					mc.Labels[key] = value
+				}
+			}
+			candidates = append(candidates, Candidate{Cluster: mc, Chosen: r.Intn(2) == 0, Avoid: r.Intn(4) / 3})
+		}
+		p.Spec.NumberOfClusters = new(int32(1 + r.Intn(len(candidates))))
+		plan, err := c.Compile(p)
+		require.NoError(t, err)
+		first := plan.Select(candidates, 0, false, noon())
+		for i := range candidates {
+			candidates[i].Chosen = slices.Contains(first.Chosen, i)
+		}
+		require.Equal(t, chosenOf(first, candidates), chosenOf(plan.Select(candidates, 0, false, noon()), candidates), "round %d", round)
+	}
+}
