@@ -8,6 +8,9 @@ import (
 	clusterv1beta1 "open-cluster-management.io/api/cluster/v1beta1"
 )
 
+// maxTolerationSeconds is a hundred years. People write the largest number for ever, and a Duration ends at 292 years.
+const maxTolerationSeconds = 100 * 365 * 24 * 60 * 60
+
 // checkTolerations refuses those that mean nothing, in upstream's words.
 func (p *Plan) checkTolerations(spec *clusterv1beta1.PlacementSpec) error {
 	for _, t := range spec.Tolerations {
@@ -55,11 +58,16 @@ func (p *Plan) tolerates(taint *clusterv1.Taint, now time.Time) (bool, time.Time
 		if t.TolerationSeconds == nil || taint.Effect == clusterv1.TaintEffectNoSelectIfNew {
 			return true, time.Time{}
 		}
-		if end := taint.TimeAdded.Add(time.Duration(*t.TolerationSeconds) * time.Second); end.After(now) && end.After(until) {
+		if end := endOf(t, taint); end.After(now) && end.After(until) {
 			until = end
 		}
 	}
 	return !until.IsZero(), until
+}
+
+// endOf is when a toleration with seconds ends for a taint.
+func endOf(t *clusterv1beta1.Toleration, taint *clusterv1.Taint) time.Time {
+	return taint.TimeAdded.Add(time.Duration(min(max(*t.TolerationSeconds, 0), maxTolerationSeconds)) * time.Second)
 }
 
 func matchesTaint(t *clusterv1beta1.Toleration, taint *clusterv1.Taint) bool {
@@ -80,8 +88,7 @@ func (p *Plan) whyTainted(v Verdict, now time.Time) string {
 		switch {
 		case t.Key != v.Taint.Key:
 		case matchesTaint(t, v.Taint) && t.TolerationSeconds != nil:
-			end := v.Taint.TimeAdded.Add(time.Duration(*t.TolerationSeconds) * time.Second)
-			return fmt.Sprintf("%s any more: %d seconds were over at %s", text, *t.TolerationSeconds, end.UTC().Format(time.RFC3339))
+			return fmt.Sprintf("%s any more: %d seconds were over at %s", text, *t.TolerationSeconds, endOf(t, v.Taint).UTC().Format(time.RFC3339))
 		case t.Effect != "" && t.Effect != v.Taint.Effect:
 			text += fmt.Sprintf("; a toleration of its key is for effect %s", t.Effect)
 		default:
