@@ -1,7 +1,7 @@
 // Command perf measures what design section 5 sets goals for, on this machine, with real parts, and prints a table. It is
 // never a test that passes or fails: machines differ and are shared. Results worth keeping go into RESULTS.md.
 //
-//	go run ./test/perf [-nave bin/nave] [-only works,burst] [-works 200] [-burst 1000] [-stored 10000] [-starts 3] [-agents 200]
+//	go run ./test/perf [-nave bin/nave] [-only works,burst] [-works 200] [-burst 1000] [-stored 10000] [-starts 3] [-agents 200] [-clusters 10000] [-moves 200]
 package main
 
 import (
@@ -23,13 +23,15 @@ type row struct {
 }
 
 type options struct {
-	nave   string
-	only   []string
-	works  int
-	burst  int
-	stored int
-	starts int
-	agents int
+	nave     string
+	only     []string
+	works    int
+	burst    int
+	stored   int
+	starts   int
+	agents   int
+	clusters int
+	moves    int
 }
 
 // group is rows that are measured together. It runs if one of its names is wanted.
@@ -47,6 +49,8 @@ func groups() []group {
 		{[]string{"growth"}, measureGrowth},
 		{[]string{"hub10k"}, measureStored},
 		{[]string{"agents"}, inLab(measureAgents)},
+		{[]string{"placements"}, atTwoSizes(measurePlacements)},
+		{[]string{"replicasets"}, atTwoSizes(measureReplicaSets)},
 	}
 }
 
@@ -60,6 +64,8 @@ func main() {
 	flag.IntVar(&o.stored, "stored", 10000, "works that a hub keeps for clusters without agents")
 	flag.IntVar(&o.starts, "starts", 3, "first starts of a hub to take the median of")
 	flag.IntVar(&o.agents, "agents", 200, "agents to join at once")
+	flag.IntVar(&o.clusters, "clusters", 10000, "clusters that placements select from; a tenth of them is measured too")
+	flag.IntVar(&o.moves, "moves", 200, "clusters whose label is changed, one after the other")
 	flag.Parse()
 	o.only = strings.FieldsFunc(only, func(r rune) bool { return r == ',' })
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)

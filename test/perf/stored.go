@@ -8,8 +8,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
-	clusterclient "open-cluster-management.io/api/client/cluster/clientset/versioned"
 	workclient "open-cluster-management.io/api/client/work/clientset/versioned"
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
 )
@@ -107,42 +105,13 @@ func (h *hubProcess) settled(ctx context.Context) (memory, error) {
 
 func storedCluster(i int) string { return fmt.Sprintf("stored-%02d", i%storedClusters) }
 
-// acceptClusters makes accepted clusters without agents, and waits for their namespaces.
+// acceptClusters makes the clusters that works are stored for.
 func acceptClusters(ctx context.Context, dir string) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	kube, config, err := clientFor(adminKubeconfig(dir))
-	if err != nil {
-		return err
+	all := make([]*clusterv1.ManagedCluster, storedClusters)
+	for i := range all {
+		all[i] = &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: storedCluster(i)}, Spec: clusterv1.ManagedClusterSpec{HubAcceptsClient: true}}
 	}
-	clusters, err := clusterclient.NewForConfig(config)
-	if err != nil {
-		return err
-	}
-	for i := range storedClusters {
-		mc := &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: storedCluster(i)}, Spec: clusterv1.ManagedClusterSpec{HubAcceptsClient: true}}
-		if _, err := clusters.ClusterV1().ManagedClusters().Create(ctx, mc, metav1.CreateOptions{}); err != nil {
-			return fmt.Errorf("create cluster %s: %w", mc.Name, err)
-		}
-	}
-	for i := range storedClusters {
-		if err := untilNamespace(ctx, kube, storedCluster(i)); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func untilNamespace(ctx context.Context, kube kubernetes.Interface, name string) error {
-	for {
-		_, err := kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
-		if err == nil {
-			return nil
-		}
-		if pause(ctx, pollReady) != nil {
-			return fmt.Errorf("namespace of cluster %s: %w", name, err)
-		}
-	}
+	return accept(ctx, dir, all, nil)
 }
 
 // store creates n works of a size for the clusters in turn, and returns how long it took.
