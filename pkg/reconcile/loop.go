@@ -34,10 +34,17 @@ type Loop struct {
 	workers int
 	fn      Func
 	queue   workqueue.TypedRateLimitingInterface[string]
+	pace    *pace
 }
 
 // New returns a loop that calls fn with the given number of workers once Run is called. Keys may be added before.
 func New(name string, logger logrus.FieldLogger, workers int, fn Func) *Loop {
+	return NewPaced(name, logger, workers, 0, fn)
+}
+
+// NewPaced returns a loop that leaves at least an interval between two calls for the same key. The first change is acted on
+// at once; of a thousand that follow in a second, each is in one of a few calls.
+func NewPaced(name string, logger logrus.FieldLogger, workers int, interval time.Duration, fn Func) *Loop {
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[string](firstRetry, lastRetry)
 	return &Loop{
 		log:     logger.WithField(log.FieldLoop, name),
@@ -45,6 +52,7 @@ func New(name string, logger logrus.FieldLogger, workers int, fn Func) *Loop {
 		workers: workers,
 		fn:      fn,
 		queue:   workqueue.NewTypedRateLimitingQueueWithConfig(limiter, workqueue.TypedRateLimitingQueueConfig[string]{Name: name}),
+		pace:    newPace(interval),
 	}
 }
 
@@ -81,6 +89,10 @@ func (l *Loop) next(ctx context.Context) bool {
 		return false
 	}
 	defer l.queue.Done(key)
+	if left := l.pace.left(key, time.Now()); left > 0 {
+		l.queue.AddAfter(key, left)
+		return true
+	}
 	again, err := l.call(ctx, key)
 	switch {
 	case ctx.Err() != nil:

@@ -68,7 +68,7 @@ func New(c Config) (*Controller, error) {
 		decisions:  clusters.PlacementDecisions().Informer().GetIndexer(),
 		states:     map[string]*state{},
 	}
-	a.loop = reconcile.New("replicaset", c.Log, workers, a.reconcile)
+	a.loop = reconcile.NewPaced("replicaset", c.Log, workers, pace, a.reconcile)
 	a.enqueue = a.loop.Add
 	if err := clusters.PlacementDecisions().Informer().AddIndexers(cache.Indexers{byPlacement: placementOf}); err != nil {
 		return nil, fmt.Errorf("replica sets: index of decisions: %w", err)

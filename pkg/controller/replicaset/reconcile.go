@@ -30,11 +30,6 @@ func (c *Controller) reconcile(ctx context.Context, value string) (time.Duration
 		return 0, nil // works without a set are left to whoever took its finalizer away
 	}
 	set, now := s.object, c.Clock.Now()
-	if left := s.evaluated.Add(pace).Sub(now); left > 0 {
-		c.mu.Unlock()
-		return left, nil
-	}
-	s.evaluated = now
 	c.mu.Unlock()
 	var next time.Time
 	var err error

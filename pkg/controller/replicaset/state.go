@@ -55,10 +55,9 @@ type state struct {
 	content string                               // of the template
 	ruled   bool
 
-	works     map[string]*record // by namespace/name
-	altered   map[string]string  // content that was stored instead of another
-	evaluated time.Time          // when it was last
-	troubles  []string           // why works could not be written, the last time
+	works    map[string]*record // by namespace/name
+	altered  map[string]string  // content that was stored instead of another
+	troubles []string           // why works could not be written, the last time
 }
 
 // record is a work as it was last seen or written.

@@ -82,7 +82,7 @@ func New(c Config) (*Controller, error) {
 	if err != nil {
 		return nil, fmt.Errorf("placements: %w", err)
 	}
-	a.loop = reconcile.New("placement", c.Log, workers, a.reconcile)
+	a.loop = reconcile.NewPaced("placement", c.Log, workers, pace, a.reconcile)
 	a.enqueue = a.loop.Add
 	for informer, handler := range map[cache.SharedIndexInformer]cache.ResourceEventHandler{
 		informers.V1().ManagedClusters().Informer():                reconcile.Handler(a.clusterChanged),

@@ -32,12 +32,7 @@ func (c *Controller) reconcile(ctx context.Context, key string) (time.Duration, 
 		return 0, nil
 	}
 	now := c.Clock.Now()
-	if left := t.evaluated.Add(pace).Sub(now); left > 0 {
-		c.mu.Unlock()
-		return left, nil
-	}
 	o, err := c.decide(t, now)
-	t.evaluated = now
 	c.mu.Unlock()
 	if err != nil {
 		return 0, fmt.Errorf("placement %s: %w", key, err)

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
@@ -27,7 +26,6 @@ type target struct {
 	plan     *placement.Plan
 	wrong    *placement.Misconfigured // why there is no plan
 
-	evaluated time.Time                              // when it was last
 	sets      []func(*clusterv1.ManagedCluster) bool // that counted in the last evaluation; nil if there was none
 	standings []standing                             // by member's id
 
