@@ -7,6 +7,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/watch"
 	clusterv1beta1 "open-cluster-management.io/api/cluster/v1beta1"
@@ -120,7 +121,7 @@ func (f *fleet) change(ctx context.Context, to *workv1alpha1.ManifestWorkReplica
 // untilWorks waits until there are n works, all of this generation. It watches their metadata only: the client shares the
 // machine with the hub that is measured.
 func (f *fleet) untilWorks(ctx context.Context, generation int64, n int) error {
-	works := f.metadata.Resource(workv1.SchemeGroupVersion.WithResource("manifestworks"))
+	works := f.metadata.Resource(schema.GroupVersion(workv1.GroupVersion).WithResource("manifestworks"))
 	options := metav1.ListOptions{LabelSelector: "work.open-cluster-management.io/placementname=" + rolledOut}
 	list, err := works.List(ctx, options)
 	if err != nil {
