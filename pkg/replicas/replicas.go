@@ -1,6 +1,6 @@
 // Package replicas is what a ManifestWorkReplicaSet and the works that are made of it have in common: labels, names, content,
-// what its placements select, which work of a cluster counts,
-// and what a work's conditions say of its success (spec 3.2). The hub's controller and the commands share it.
+// what its placements select, which work of a cluster counts, and what a work's conditions say of its success (spec 3.2). The
+// hub's controller and the commands share it.
 package replicas
 
 import (

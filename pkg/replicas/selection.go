@@ -26,7 +26,7 @@ func RefsOf(set *workv1alpha1.ManifestWorkReplicaSet) []workv1alpha1.LocalPlacem
 // Selection is what a placement selects.
 type Selection struct {
 	Missing bool // there is no such placement
-	Whole   bool // all decisions are there to be read: what is not among them is not selected
+	Whole   bool // all decisions are there to be read: only then are the others known not to be selected, and is it known who goes first
 	Groups  []rollout.Group
 	Total   int // clusters
 }
@@ -37,18 +37,16 @@ func SelectionOf(p *clusterv1beta1.Placement, decisions []*clusterv1beta1.Placem
 	if p == nil {
 		return Selection{Missing: true}
 	}
-	var s Selection
-	names := map[string]bool{}
+	decisions = slices.DeleteFunc(slices.Clone(decisions), func(d *clusterv1beta1.PlacementDecision) bool {
+		owner := metav1.GetControllerOf(d)
+		return owner != nil && owner.UID != p.UID
+	})
 	groups := map[int32]*rollout.Group{}
 	for _, d := range decisions {
-		if owner := metav1.GetControllerOf(d); owner != nil && owner.UID != p.UID {
-			continue
-		}
-		names[d.Name] = true
 		index := groupIndex(d)
 		g := groups[index]
 		if g == nil {
-			g = &rollout.Group{Index: index, Name: d.Labels[clusterv1beta1.DecisionGroupNameLabel]}
+			g = &rollout.Group{Index: index, Name: groupName(d)}
 			groups[index] = g
 		}
 		for _, decision := range d.Status.Decisions {
@@ -57,6 +55,7 @@ func SelectionOf(p *clusterv1beta1.Placement, decisions []*clusterv1beta1.Placem
 			}
 		}
 	}
+	var s Selection
 	distinct := map[string]bool{}
 	for _, g := range groups {
 		s.Groups = append(s.Groups, *g)
@@ -66,7 +65,7 @@ func SelectionOf(p *clusterv1beta1.Placement, decisions []*clusterv1beta1.Placem
 	}
 	slices.SortFunc(s.Groups, func(a, b rollout.Group) int { return cmp.Compare(a.Index, b.Index) })
 	s.Total = len(distinct)
-	s.Whole = whole(p, names, s.Total)
+	s.Whole = s.whole(p, decisions)
 	return s
 }
 
@@ -79,21 +78,35 @@ func groupIndex(d *clusterv1beta1.PlacementDecision) int32 {
 	return int32(index)
 }
 
-// whole tells whether the decisions of a placement are those that its status tells of: decisions and placement come by
-// different ways. Whoever schedules it otherwise may not keep the status.
-func whole(p *clusterv1beta1.Placement, names map[string]bool, total int) bool {
+func groupName(d *clusterv1beta1.PlacementDecision) string {
+	return d.Labels[clusterv1beta1.DecisionGroupNameLabel]
+}
+
+// whole tells whether decisions are those that the status of their placement tells of, in the groups that it tells of:
+// decisions and placement come by different ways, and a decision that is missing may be that of the group that goes first.
+// Whoever schedules a placement otherwise may not keep its status.
+func (s *Selection) whole(p *clusterv1beta1.Placement, decisions []*clusterv1beta1.PlacementDecision) bool {
 	if p.Annotations[clusterv1beta1.PlacementDisableAnnotation] == "true" {
-		return len(names) > 0
+		return len(decisions) > 0
 	}
-	if len(p.Status.Conditions) == 0 || int(p.Status.NumberOfSelectedClusters) != total {
+	if len(p.Status.Conditions) == 0 || int(p.Status.NumberOfSelectedClusters) != s.Total || len(p.Status.DecisionGroups) != len(s.Groups) {
 		return false
 	}
-	for _, g := range p.Status.DecisionGroups {
+	type place struct {
+		index int32
+		group string
+	}
+	told := map[string]place{}
+	for i, g := range p.Status.DecisionGroups {
+		if s.Groups[i].Index != g.DecisionGroupIndex || len(s.Groups[i].Clusters) != int(g.ClustersCount) {
+			return false
+		}
 		for _, name := range g.Decisions {
-			if !names[name] {
-				return false
-			}
+			told[name] = place{g.DecisionGroupIndex, g.DecisionGroupName}
 		}
 	}
-	return true
+	return len(told) == len(decisions) && !slices.ContainsFunc(decisions, func(d *clusterv1beta1.PlacementDecision) bool {
+		at, ok := told[d.Name]
+		return !ok || at != place{groupIndex(d), groupName(d)}
+	})
 }

@@ -68,6 +68,39 @@ func TestSelectionOf(t *testing.T) {
 	require.Equal(t, []rollout.Group{{Clusters: []string{"a", "b"}}}, s.Groups)
 }
 
+func TestSelectionIsWhole(t *testing.T) {
+	type decisions = []*clusterv1beta1.PlacementDecision
+	canary, first, second := decision(1, 0, "canary", "a"), decision(2, 1, "", "b"), decision(3, 1, "", "c")
+	for _, test := range []struct {
+		name      string
+		status    string
+		decisions decisions
+		want      bool
+	}{
+		{"those that the status tells of", twoGroups, decisions{canary, first, second}, true},
+		{"no status yet", "{}", decisions{canary, first, second}, false},
+		{"no status and nothing selected", "{}", nil, false},
+		{"one has not come yet", twoGroups, decisions{first, second}, false},
+		{"one more than told of", twoGroups, decisions{canary, first, second, decision(4, 1, "")}, false},
+		{"one is empty yet", twoGroups, decisions{canary, first, decision(3, 1, "")}, false},
+		{"a cluster is elsewhere yet", twoGroups, decisions{decision(1, 0, "canary", "b"), decision(2, 1, "", "a", "c"), decision(3, 1, "")}, true},
+		{"a cluster is in both of its groups", twoGroups, decisions{decision(1, 0, "canary", "a", "b"), first, second}, false},
+		{"a decision is of another group yet", twoGroups, decisions{canary, decision(2, 0, "canary", "b"), second}, false},
+		{"a group has another name yet", twoGroups, decisions{decision(1, 0, "ring", "a"), first, second}, false},
+		{"groups have changed places", twoGroups, decisions{decision(1, 1, "", "a"), decision(2, 0, "canary", "b"), decision(3, 0, "canary", "c")}, false},
+		{"a decision of a former placement", twoGroups, decisions{ownedBy("former", decision(1, 0, "canary", "a")), first, second}, false},
+		{"nothing is selected", `{conditions: [{type: PlacementSatisfied}], decisionGroups: [{decisions: [p-decision-1]}]}`, decisions{decision(1, 0, "")}, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			require.Equal(t, test.want, SelectionOf(placed(t, test.status), test.decisions).Whole)
+		})
+	}
+	other := placed(t, "{}")
+	other.Annotations = map[string]string{clusterv1beta1.PlacementDisableAnnotation: "true"}
+	require.True(t, SelectionOf(other, decisions{first}).Whole, "whoever schedules it may not keep the status")
+	require.False(t, SelectionOf(other, nil).Whole)
+}
+
 func TestRefsOf(t *testing.T) {
 	set := &workv1alpha1.ManifestWorkReplicaSet{}
 	require.NoError(t, yaml.UnmarshalStrict([]byte(`{placementRefs: [{name: p, rolloutStrategy: {type: All}}, {name: q}, {name: p}]}`), &set.Spec))

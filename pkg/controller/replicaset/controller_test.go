@@ -8,6 +8,7 @@ import (
 
 	"github.com/sirupsen/logrus"
 	"github.com/stretchr/testify/require"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -75,17 +76,44 @@ func (w *world) content(text string) {
 
 // selects makes the placement select clusters. The status may tell of others, as it does for a moment.
 func (w *world) selects(told int, clusters ...string) {
+	w.t.Helper()
+	w.tellsOf(group{"", told})
+	w.decides(0, "", clusters...)
+}
+
+// group is a decision group, and how many clusters the status says are in it.
+type group struct {
+	name string
+	told int
+}
+
+// tellsOf makes the status of the placement tell of groups, each with one decision.
+func (w *world) tellsOf(groups ...group) {
+	w.t.Helper()
 	w.placement = &clusterv1beta1.Placement{ObjectMeta: metav1.ObjectMeta{Name: "p", Namespace: "n", UID: "p"}}
-	w.placement.Status.Conditions = []metav1.Condition{{Type: clusterv1beta1.PlacementConditionSatisfied}}
-	w.placement.Status.NumberOfSelectedClusters = int32(told)
-	w.placement.Status.DecisionGroups = []clusterv1beta1.DecisionGroupStatus{{Decisions: []string{"p-decision-1"}}}
-	d := &clusterv1beta1.PlacementDecision{ObjectMeta: metav1.ObjectMeta{Name: "p-decision-1", Namespace: "n", Labels: map[string]string{clusterv1beta1.PlacementLabel: "p", clusterv1beta1.DecisionGroupIndexLabel: "0"}}}
-	for _, name := range clusters {
-		d.Status.Decisions = append(d.Status.Decisions, clusterv1beta1.ClusterDecision{ClusterName: name})
+	status := &w.placement.Status
+	status.Conditions = []metav1.Condition{{Type: clusterv1beta1.PlacementConditionSatisfied}}
+	for i, g := range groups {
+		status.NumberOfSelectedClusters += int32(g.told)
+		status.DecisionGroups = append(status.DecisionGroups, clusterv1beta1.DecisionGroupStatus{
+			DecisionGroupIndex: int32(i), DecisionGroupName: g.name, ClustersCount: int32(g.told), Decisions: []string{decisionName(i)},
+		})
 	}
-	informers := w.clusters.Cluster().V1beta1()
-	require.NoError(w.t, informers.Placements().Informer().GetIndexer().Add(w.placement))
-	require.NoError(w.t, informers.PlacementDecisions().Informer().GetIndexer().Add(d))
+	require.NoError(w.t, w.clusters.Cluster().V1beta1().Placements().Informer().GetIndexer().Add(w.placement))
+}
+
+func decisionName(index int) string { return "p-decision-" + strconv.Itoa(index+1) }
+
+// decides makes the decision of a group known.
+func (w *world) decides(index int, name string, clusters ...string) {
+	w.t.Helper()
+	d := &clusterv1beta1.PlacementDecision{ObjectMeta: metav1.ObjectMeta{Name: decisionName(index), Namespace: "n", Labels: map[string]string{
+		clusterv1beta1.PlacementLabel: "p", clusterv1beta1.DecisionGroupIndexLabel: strconv.Itoa(index), clusterv1beta1.DecisionGroupNameLabel: name,
+	}}}
+	for _, cluster := range clusters {
+		d.Status.Decisions = append(d.Status.Decisions, clusterv1beta1.ClusterDecision{ClusterName: cluster})
+	}
+	require.NoError(w.t, w.clusters.Cluster().V1beta1().PlacementDecisions().Informer().GetIndexer().Add(d))
 }
 
 func (w *world) unplace() {
@@ -139,18 +167,18 @@ func (w *world) says(cluster string, applied, available metav1.ConditionStatus, 
 	w.workChanged(w.work(cluster), work)
 }
 
-// tells is a condition of the set.
-func (w *world) tells(kind string) string {
+// condition is what is said of the set.
+func (w *world) condition(kind string) metav1.Condition {
 	w.t.Helper()
 	status, err := w.statusOf(w.states["n.web"], w.clock.Now())
 	require.NoError(w.t, err)
-	for _, c := range status.Conditions {
-		if c.Type == kind {
-			return c.Reason
-		}
-	}
-	return ""
+	c := meta.FindStatusCondition(status.Conditions, kind)
+	require.NotNil(w.t, c)
+	return *c
 }
+
+func (w *world) tells(kind string) string   { return w.condition(kind).Reason }
+func (w *world) message(kind string) string { return w.condition(kind).Message }
 
 const yes, no = metav1.ConditionTrue, metav1.ConditionFalse
 
@@ -186,6 +214,21 @@ func TestProgressIsOfTheNewGenerationOnly(t *testing.T) {
 	w.clock.Step(20 * time.Second)
 	written, _ = w.step()
 	require.Equal(t, []string{"b"}, written)
+}
+
+func TestNothingBeginsBeforeAllDecisionsAreThere(t *testing.T) {
+	w := newWorld(t, "{type: Progressive, progressive: {mandatoryDecisionGroups: [{groupName: canary}]}}")
+	w.tellsOf()
+	w.decides(1, "", "b", "c")
+	written, _ := w.step()
+	require.Empty(t, written, "the canaries are not known yet")
+	w.decides(0, "canary", "a")
+	written, _ = w.step()
+	require.Empty(t, written, "the status does not tell of them yet")
+	require.Contains(t, w.message("PlacementRolledOut"), "not all decisions of it are known")
+	w.tellsOf(group{"canary", 1}, group{"", 2})
+	written, _ = w.step()
+	require.Equal(t, []string{"a"}, written)
 }
 
 func TestFailuresStopARollout(t *testing.T) {

@@ -77,7 +77,7 @@ func (c *Controller) plan(s *state, now time.Time) (*plan, error) {
 		if p.wrong != nil || p.chosen.Missing {
 			continue // what it has stays
 		}
-		if !paused {
+		if !paused && p.chosen.Whole {
 			for _, cluster := range p.result.Apply {
 				out.writes = append(out.writes, write{cluster, p.name, p.works[cluster], true})
 			}

@@ -145,6 +145,9 @@ func (p *progress) tell() string {
 			parts = append(parts, some.what+": "+named(some.names))
 		}
 	}
+	if !p.chosen.Whole {
+		parts = append(parts, "not all decisions of it are known yet, and until then no other cluster gets the content")
+	}
 	if r.Breached {
 		parts = append(parts, "too many have failed, so no other cluster gets the content; mend it or raise maxFailures")
 	}
