@@ -89,6 +89,8 @@ func TestRefused(t *testing.T) {
 		{"a rollout without a placement", nil, "work apply -f /x --cluster c1 --max-failures 1", exitUsage, "--max-failures is for --placement"},
 		{"failures of everything at once", nil, "work apply -f /x --placement p --max-failures 1", exitUsage, "not for --rollout all"},
 		{"a share that is none", nil, "work apply -f /x --placement p --rollout progressive --max-concurrency many", exitUsage, "neither a number nor a percentage"},
+		{"a canary of everything at once", nil, "work apply -f /x --placement p --mandatory-groups canary", exitUsage, "not for --rollout all; say --rollout progressive"},
+		{"a canary of a cluster", nil, "work apply -f /x --cluster c1 --mandatory-groups canary", exitUsage, "--mandatory-groups is for --placement"},
 		{"one at a time, by groups", nil, "work apply -f /x --placement p --rollout progressive-per-group --max-concurrency 1", exitUsage, "a decision group at a time"},
 		{"a replica set on one cluster", nil, "work delete app --replica-set --cluster c1", exitUsage, "not for --replica-set"},
 		{"no rollout", nil, "work rollout pause", exitUsage, "takes the name of a replica set"},

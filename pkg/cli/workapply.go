@@ -32,7 +32,8 @@ touched without --force. Of a work, the command sets the objects and what its fl
 stays, and what a flag said in an earlier call goes when a later one leaves the flag out.
 
 With --placement the objects go to the clusters that a placement selects, now and later: into a ManifestWorkReplicaSet, which must
-be small enough for one work. --rollout says how clusters get what is new; --wait follows that to its end.`,
+be small enough for one work. --rollout says how clusters get what is new; --wait follows that to its end. A replica set that exists
+goes on as it did if no flag says how. It does not leave its placement for another one without --force.`,
 		Example: `  nave work apply -f app.yaml --cluster shop-1,shop-2 --wait
   helm template regatta ./chart | nave work apply -f - --name regatta --cluster shop-1
   nave work apply -f app/ --cluster shop-1 --dry-run=client > works.yaml
@@ -42,7 +43,8 @@ be small enough for one work. --rollout says how clusters get what is new; --wai
 			if _, err := g.load(cmd, nil); err != nil {
 				return err
 			}
-			if err := by.check(cmd.Flags(), to.clusters, dryRun); err != nil {
+			target, err := by.target(cmd.Flags(), to.clusters, dryRun)
+			if err != nil {
 				return err
 			}
 			objects, a, err := in.read(g)
@@ -52,8 +54,8 @@ be small enough for one work. --rollout says how clusters get what is new; --wai
 			a.Force, a.Timeout, a.DryRun = force, wait.timeout, dryRun == "server"
 			switch dryRun {
 			case "none":
-				if by.placement != "" {
-					return g.applyByPlacement(cmd.Context(), &to.access, &by, a, objects, wait)
+				if target != nil {
+					return g.applyByPlacement(cmd.Context(), &to.access, target, a, objects, wait)
 				}
 				return g.apply(cmd.Context(), &to, a, objects, wait)
 			case "client":
@@ -68,7 +70,7 @@ be small enough for one work. --rollout says how clusters get what is new; --wai
 	by.addFlags(cmd.Flags())
 	in.addFlags(cmd.Flags())
 	wait.addFlags(cmd.Flags(), false, "until all is applied and available")
-	cmd.Flags().BoolVar(&force, "force", false, "take over works of the same name that something else made")
+	cmd.Flags().BoolVar(&force, "force", false, "take over works of the same name that something else made, or move a replica set to another placement")
 	cmd.Flags().StringVar(&dryRun, "dry-run", dryRun, "print the works instead: client, as for a hub that has none of them, or server, as the hub would have them")
 	return cmd
 }

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -12,11 +15,14 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/wait"
 	clusterv1alpha1 "open-cluster-management.io/api/cluster/v1alpha1"
-	workv1alpha1 "open-cluster-management.io/api/work/v1alpha1"
+	clusterv1beta1 "open-cluster-management.io/api/cluster/v1beta1"
 
 	"nave/pkg/rollout"
 	"nave/pkg/workload"
 )
+
+// groupsNamed is how many decision groups a message names.
+const groupsNamed = 5
 
 // byPlacement is what nave work apply is told about a replica set.
 type byPlacement struct {
@@ -26,7 +32,13 @@ type byPlacement struct {
 	maxFailures          string
 	minSuccessTime       time.Duration
 	progressDeadline     string
+	mandatoryGroups      []string
 	foreground           bool
+}
+
+// rolloutFlags are those that say how clusters of a placement get content.
+func rolloutFlags() []string {
+	return []string{"rollout", "max-concurrency", "max-failures", "min-success-time", "progress-deadline", "mandatory-groups"}
 }
 
 func (b *byPlacement) addFlags(flags *pflag.FlagSet) {
@@ -37,33 +49,8 @@ func (b *byPlacement) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&b.maxFailures, "max-failures", "", "not for all: how many clusters may fail, a number or a percentage; none if empty")
 	flags.DurationVar(&b.minSuccessTime, "min-success-time", 0, "not for all: how long a cluster has to stay well before the next")
 	flags.StringVar(&b.progressDeadline, "progress-deadline", "", "after how long a cluster that is not well has failed, as in 10m; never if empty")
+	flags.StringSliceVar(&b.mandatoryGroups, "mandatory-groups", nil, "not for all: decision groups that come first and in which none may fail, names or numbers from 0; if it is left out, those that the replica set has, and none if empty")
 	flags.BoolVar(&b.foreground, "foreground", false, "the replica set is not gone, when it is deleted, before its works are")
-}
-
-// check refuses flags that would be ignored, before anything is asked of a hub.
-func (b *byPlacement) check(flags *pflag.FlagSet, clusters []string, dryRun string) error {
-	if b.placement == "" {
-		for _, name := range []string{"namespace", "rollout", "max-concurrency", "max-failures", "min-success-time", "progress-deadline", "foreground"} {
-			if flags.Changed(name) {
-				return usageError{fmt.Errorf("--%s is for --placement, which is not given", name)}
-			}
-		}
-		return nil
-	}
-	switch {
-	case len(clusters) > 0:
-		return usageError{errors.New("say --cluster NAME or --placement NAME, not both")}
-	case dryRun != "none":
-		return usageError{errors.New("--dry-run is for --cluster; it does not print replica sets")}
-	}
-	strategy, err := b.strategy()
-	if err != nil {
-		return usageError{err}
-	}
-	if err := rollout.Check(strategy); err != nil {
-		return usageError{err}
-	}
-	return nil
 }
 
 func (b *byPlacement) strategy() (clusterv1alpha1.RolloutStrategy, error) {
@@ -77,8 +64,8 @@ func (b *byPlacement) strategy() (clusterv1alpha1.RolloutStrategy, error) {
 	}
 	switch b.rollout {
 	case "all":
-		if b.maxConcurrency+b.maxFailures != "" || b.minSuccessTime != 0 {
-			return clusterv1alpha1.RolloutStrategy{}, errors.New("--max-concurrency, --max-failures and --min-success-time are not for --rollout all; say --rollout progressive")
+		if b.maxConcurrency+b.maxFailures != "" || b.minSuccessTime != 0 || len(b.mandatoryGroups) > 0 {
+			return clusterv1alpha1.RolloutStrategy{}, errors.New("--max-concurrency, --max-failures, --min-success-time and --mandatory-groups are not for --rollout all; say --rollout progressive")
 		}
 		return clusterv1alpha1.RolloutStrategy{Type: clusterv1alpha1.All, All: &clusterv1alpha1.RolloutAll{RolloutConfig: config}}, nil
 	case "progressive":
@@ -92,39 +79,129 @@ func (b *byPlacement) strategy() (clusterv1alpha1.RolloutStrategy, error) {
 	return clusterv1alpha1.RolloutStrategy{}, fmt.Errorf("--rollout %q is unknown; it is all, progressive or progressive-per-group", b.rollout)
 }
 
+// target is what the flags say, nil if it is no placement; what they do not say is left to the replica set. Flags that would be
+// ignored are refused before anything is asked of a hub.
+func (b *byPlacement) target(flags *pflag.FlagSet, clusters []string, dryRun string) (*workload.Target, error) {
+	if b.placement == "" {
+		for _, name := range append(rolloutFlags(), "namespace", "foreground") {
+			if flags.Changed(name) {
+				return nil, usageError{fmt.Errorf("--%s is for --placement, which is not given", name)}
+			}
+		}
+		return nil, nil
+	}
+	switch {
+	case len(clusters) > 0:
+		return nil, usageError{errors.New("say --cluster NAME or --placement NAME, not both")}
+	case dryRun != "none":
+		return nil, usageError{errors.New("--dry-run is for --cluster; it does not print replica sets")}
+	}
+	strategy, err := b.strategy()
+	if err == nil {
+		err = rollout.Check(strategy)
+	}
+	if err != nil {
+		return nil, usageError{err}
+	}
+	to := &workload.Target{Namespace: b.namespace, Placement: b.placement, Foreground: b.foreground}
+	if slices.ContainsFunc(rolloutFlags(), flags.Changed) {
+		to.Rollout = &strategy
+	}
+	if flags.Changed("mandatory-groups") {
+		to.Mandatory = mandatory(b.mandatoryGroups)
+	}
+	return to, nil
+}
+
+// mandatory are decision groups by name, or by number.
+func mandatory(groups []string) []clusterv1alpha1.MandatoryDecisionGroup {
+	all := []clusterv1alpha1.MandatoryDecisionGroup{}
+	for _, text := range groups {
+		if index, err := strconv.ParseUint(text, 10, 31); err == nil {
+			all = append(all, clusterv1alpha1.MandatoryDecisionGroup{GroupIndex: int32(index)})
+		} else {
+			all = append(all, clusterv1alpha1.MandatoryDecisionGroup{GroupName: text})
+		}
+	}
+	return all
+}
+
+// checkMandatory refuses a group that a placement does not have: a rollout passes over it, so nothing would come first.
+func checkMandatory(p *clusterv1beta1.Placement, groups []clusterv1alpha1.MandatoryDecisionGroup) error {
+	for _, wanted := range groups {
+		if wanted.GroupName == "" {
+			if n := len(p.Status.DecisionGroups); n > 0 && int(wanted.GroupIndex) >= n {
+				return fmt.Errorf("--mandatory-groups: placement %s of namespace %s has no decision group %d, there are %d of them, from 0", p.Name, p.Namespace, wanted.GroupIndex, n)
+			}
+			continue
+		}
+		var names []string
+		for _, g := range p.Spec.DecisionStrategy.GroupStrategy.DecisionGroups {
+			names = append(names, g.GroupName)
+		}
+		switch {
+		case slices.Contains(names, wanted.GroupName):
+		case len(names) == 0:
+			return fmt.Errorf("--mandatory-groups: no decision group of placement %s of namespace %s has a name, so none is %s; give one in spec.decisionStrategy.groupStrategy, or say its number", p.Name, p.Namespace, wanted.GroupName)
+		default:
+			return fmt.Errorf("--mandatory-groups: placement %s of namespace %s has no decision group %s, it has %s", p.Name, p.Namespace, wanted.GroupName, strings.Join(names[:min(len(names), groupsNamed)], ", "))
+		}
+	}
+	return nil
+}
+
+// caution says what a strategy may lead to that its author may not have thought of; empty if there is nothing.
+func caution(s *clusterv1alpha1.RolloutStrategy) string {
+	if s == nil || s.Progressive == nil {
+		return ""
+	}
+	p := s.Progressive
+	if p.MaxConcurrency == intstr.FromInt32(0) || p.ProgressDeadline != "" && p.ProgressDeadline != "None" {
+		return ""
+	}
+	places, errPlaces := intstr.GetScaledValueFromIntOrPercent(&p.MaxConcurrency, 100, true)
+	failures, errFailures := intstr.GetScaledValueFromIntOrPercent(&p.MaxFailures, 100, true)
+	comparable := p.MaxConcurrency.Type == p.MaxFailures.Type // as numbers, or as percentages
+	if errPlaces != nil || errFailures != nil || failures == 0 || comparable && failures < places {
+		return "" // so many failures end the rollout
+	}
+	return "a cluster that has failed stays one of the --max-concurrency clusters at a time, so as many failures hold the rollout for good; with --progress-deadline it gives its place to the next"
+}
+
 // applyByPlacement writes a replica set, and follows its rollout if that is wanted.
-func (g *global) applyByPlacement(ctx context.Context, to *access, b *byPlacement, a *workload.Applier, objects []workload.Object, wait waiting) error {
+func (g *global) applyByPlacement(ctx context.Context, by *access, to *workload.Target, a *workload.Applier, objects []workload.Object, wait waiting) error {
 	if a.Set == "" {
 		return usageError{errors.New("a ManifestWork cannot be put into a replica set; give the objects that it holds")}
 	}
-	hub, err := to.connect()
+	hub, err := by.connect()
 	if err != nil {
 		return err
 	}
-	if _, err := hub.clusters.ClusterV1beta1().Placements(b.namespace).Get(ctx, b.placement, metav1.GetOptions{}); apierrors.IsNotFound(err) {
-		return fmt.Errorf("namespace %s has no placement %s; nave placement create %s -n %s --set NAME makes one", b.namespace, b.placement, b.placement, b.namespace)
-	}
-	strategy, err := b.strategy()
-	if err != nil {
-		return usageError{err}
-	}
-	cascade := workv1alpha1.Background
-	if b.foreground {
-		cascade = workv1alpha1.Foreground
-	}
+	p, err := hub.clusters.ClusterV1beta1().Placements(to.Namespace).Get(ctx, to.Placement, metav1.GetOptions{})
+	switch {
+	case apierrors.IsNotFound(err):
+		return fmt.Errorf("namespace %s has no placement %s; nave placement create %s -n %s --set NAME makes one", to.Namespace, to.Placement, to.Placement, to.Namespace)
+	case err == nil:
+		if err := checkMandatory(p, to.Mandatory); err != nil {
+			return err
+		}
+	} // whoever may not see placements may still name one
 	a.Hub = hub.works
-	verb, err := a.ApplyReplicaSet(ctx, b.namespace, []workv1alpha1.LocalPlacementReference{{Name: b.placement, RolloutStrategy: strategy}}, cascade, objects)
+	verb, err := a.ApplyReplicaSet(ctx, *to, objects)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(g.streams.Out, "replica set %s of namespace %s %s (%d manifests)\n", a.Set, b.namespace, verb, len(objects))
+	fmt.Fprintf(g.streams.Out, "replica set %s of namespace %s %s (%d manifests)\n", a.Set, to.Namespace, verb, len(objects))
+	if text := caution(to.Rollout); text != "" {
+		fmt.Fprintf(g.streams.Err, "nave: %s\n", text)
+	}
 	if !wait.on {
-		fmt.Fprintf(g.streams.Out, "nave work rollout status %s -n %s says how far it is\n", a.Set, b.namespace)
+		fmt.Fprintf(g.streams.Out, "nave work rollout status %s -n %s says how far it is\n", a.Set, to.Namespace)
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait.timeout)
 	defer cancel()
-	r := replicaSet{hub, b.namespace, a.Set}
+	r := replicaSet{hub, to.Namespace, a.Set}
 	return r.await(ctx, g.streams.Out)
 }
 

@@ -29,11 +29,12 @@ func ReplicaSetOf(work *workv1.ManifestWork) string {
 
 // ApplyReplicaSet brings a ManifestWorkReplicaSet in line with the objects. All of them are in its one work for each cluster:
 // a replica set cannot split them.
-func (a *Applier) ApplyReplicaSet(ctx context.Context, namespace string, refs []workv1alpha1.LocalPlacementReference, cascade workv1alpha1.CascadeDeletionPolicy, objects []Object) (verb string, err error) {
+func (a *Applier) ApplyReplicaSet(ctx context.Context, to Target, objects []Object) (verb string, err error) {
 	template, err := a.template(objects)
 	if err != nil {
 		return "", err
 	}
+	namespace := to.Namespace
 	sets := a.Hub.WorkV1alpha1().ManifestWorkReplicaSets(namespace)
 	before, err := sets.Get(ctx, a.Set, metav1.GetOptions{})
 	switch {
@@ -46,11 +47,19 @@ func (a *Applier) ApplyReplicaSet(ctx context.Context, namespace string, refs []
 	case before.Annotations[appliedAnnotation] == "" && !a.Force:
 		return "", fmt.Errorf("replica set %s of namespace %s was not made by nave work apply; choose another name, or take it over with --force", a.Set, namespace)
 	}
-	body, err := replicaSetBody(&workv1alpha1.ManifestWorkReplicaSet{
+	refs, err := to.refs(before, a.Force)
+	if err != nil {
+		return "", err
+	}
+	wanted := &workv1alpha1.ManifestWorkReplicaSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: workv1alpha1.GroupVersion.String(), Kind: "ManifestWorkReplicaSet"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: a.Set, Annotations: map[string]string{appliedAnnotation: a.Set}},
-		Spec:       workv1alpha1.ManifestWorkReplicaSetSpec{ManifestWorkTemplate: *template, PlacementRefs: refs, CascadeDeletionPolicy: cascade},
-	})
+		Spec:       workv1alpha1.ManifestWorkReplicaSetSpec{ManifestWorkTemplate: *template, PlacementRefs: refs, CascadeDeletionPolicy: to.cascade()},
+	}
+	if before != nil {
+		wanted.UID = before.UID // it is the one that was looked at
+	}
+	body, err := replicaSetBody(wanted)
 	if err != nil {
 		return "", err
 	}

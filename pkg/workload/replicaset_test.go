@@ -6,7 +6,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clusterv1alpha1 "open-cluster-management.io/api/cluster/v1alpha1"
 	workv1alpha1 "open-cluster-management.io/api/work/v1alpha1"
 )
 
@@ -14,9 +13,8 @@ func TestReplicaSet(t *testing.T) {
 	b := newBench(t)
 	objects, err := parse("app.yaml", []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"default"}}`))
 	require.NoError(t, err)
-	refs := []workv1alpha1.LocalPlacementReference{{Name: "p", RolloutStrategy: clusterv1alpha1.RolloutStrategy{Type: clusterv1alpha1.All}}}
 	apply := func(a *Applier, objects []Object) (string, error) {
-		return a.ApplyReplicaSet(t.Context(), b.cluster, refs, workv1alpha1.Foreground, objects)
+		return a.ApplyReplicaSet(t.Context(), Target{Namespace: b.cluster, Placement: "p", Foreground: true}, objects)
 	}
 	for _, want := range []string{Created, Unchanged} {
 		verb, err := apply(b.applier(), objects)
@@ -48,4 +46,14 @@ func TestReplicaSet(t *testing.T) {
 	theirs.Force = true
 	_, err = apply(theirs, objects)
 	require.NoError(t, err)
+
+	_, err = b.applier().ApplyReplicaSet(t.Context(), Target{Namespace: b.cluster, Placement: "other"}, objects)
+	require.ErrorContains(t, err, "goes to placement p, and not to other")
+	_, err = b.applier(func(a *Applier) { a.Force = true }).ApplyReplicaSet(t.Context(), Target{Namespace: b.cluster, Placement: "other"}, objects)
+	require.NoError(t, err)
+	set, err = b.hub.WorkV1alpha1().ManifestWorkReplicaSets(b.cluster).Get(t.Context(), "app", metav1.GetOptions{})
+	require.NoError(t, err)
+	require.Len(t, set.Spec.PlacementRefs, 1)
+	require.Equal(t, "other", set.Spec.PlacementRefs[0].Name)
+	require.Equal(t, workv1alpha1.Background, set.Spec.CascadeDeletionPolicy, "what a flag said goes with it")
 }

@@ -47,6 +47,16 @@ func TestRollout(t *testing.T) {
 	require.NoError(t, b.valueOf(ctx, second, ns, "settings", "a"))
 	require.Regexp(t, `(?m)^rolled-out +2 +2 +2 +0 +0 +0 +0$`, status())
 
+	_, errs, code = b.run(t, "placement", "create", "elsewhere", "-n", ns, "--set", "global", "--labels", "rolled-out=no", "--data-dir", b.hubData(t))
+	require.Zero(t, code, errs)
+	_, errs, code = b.naveWork(t, content("a"), "apply", "-f", "-", "--name", name, "--placement", "elsewhere", "-n", ns)
+	require.Equal(t, 1, code)
+	require.Contains(t, errs, "goes to placement rolled-out, and not to elsewhere")
+	require.NoError(t, b.valueOf(ctx, first, ns, "settings", "a"))
+	_, errs, code = b.naveWork(t, content("a"), "apply", "-f", "-", "--name", name, "--placement", name, "-n", ns, "--rollout", "progressive", "--mandatory-groups", "canary")
+	require.Equal(t, 1, code)
+	require.Contains(t, errs, "so none is canary")
+
 	_, errs, code = apply(content("b", configMap("not-there", "settings", "b")))
 	require.Equal(t, 1, code)
 	require.Contains(t, errs, "has stopped, failed clusters: 1")
