@@ -84,6 +84,7 @@ func (c *Controller) placementChanged(before, after *clusterv1beta1.Placement) {
 	if after == nil {
 		if t := c.targets[before.Namespace+"/"+before.Name]; t != nil {
 			t.object = nil
+			t.follow(&c.fleet)
 			c.drop(t)
 		}
 		return
@@ -94,6 +95,9 @@ func (c *Controller) placementChanged(before, after *clusterv1beta1.Placement) {
 		return // it is what this controller wrote, or older
 	}
 	t.object = after
+	if known != nil && known.UID != after.UID || disabled(after) {
+		t.follow(&c.fleet)
+	}
 	c.enqueue(t.key())
 }
 

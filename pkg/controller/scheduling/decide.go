@@ -31,8 +31,7 @@ type outcome struct {
 // decide evaluates a placement and says what has to be written. The caller holds the lock.
 func (c *Controller) decide(t *target, now time.Time) (*outcome, error) {
 	o := &outcome{object: t.object, first: len(t.decisions) == 0}
-	if t.object.Annotations[clusterv1beta1.PlacementDisableAnnotation] == "true" {
-		t.sets = nil
+	if disabled(t.object) {
 		if len(t.object.Status.Conditions) == 0 {
 			o.status = t.object.Status.DeepCopy()
 			o.status.Conditions = conditionsOf(t.object, configured(nil), unsatisfied(reasonNotScheduled, schedulingDisabled))
@@ -69,6 +68,11 @@ func (c *Controller) decide(t *target, now time.Time) (*outcome, error) {
 		o.status = &status
 	}
 	return o, nil
+}
+
+// disabled tells whether somebody else schedules a placement.
+func disabled(p *clusterv1beta1.Placement) bool {
+	return p.Annotations[clusterv1beta1.PlacementDisableAnnotation] == "true"
 }
 
 // remaining is what is left of the decisions of a placement that cannot be evaluated: those for clusters that have not left

@@ -2,6 +2,8 @@ package scheduling
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -113,9 +115,108 @@ func TestSwitchedOff(t *testing.T) {
 	w.set("s", "n")
 	w.cluster("a")
 	w.placement("p", "{}")
-	w.targets["n/p"].object.Annotations = map[string]string{clusterv1beta1.PlacementDisableAnnotation: "true"}
+	w.annotate("p", true)
 	require.Empty(t, w.decided("p"))
 	require.Equal(t, "False NotAllDecisionsScheduled: "+schedulingDisabled, w.says("p"))
+}
+
+// TestSwitchedOffAndOn: what happened to clusters in between is seen when scheduling is switched on again.
+func TestSwitchedOffAndOn(t *testing.T) {
+	w := newWorld(t)
+	w.set("s", "n")
+	w.cluster("a", labelled("ring", "inner"))
+	w.cluster("b")
+	w.placement("p", "predicates: [{requiredClusterSelector: {labelSelector: {matchLabels: {ring: inner}}}}]")
+	require.Equal(t, map[string][]string{"p-decision-1": {"a"}}, w.decided("p"))
+	w.annotate("p", true)
+	require.Equal(t, map[string][]string{"p-decision-1": {"a"}}, w.decided("p"))
+	w.cluster("a", labelled("ring", "outer"))
+	w.cluster("b", labelled("ring", "inner"))
+	require.Equal(t, map[string][]string{"p-decision-1": {"a"}}, w.decided("p"), "it stays as it is")
+	w.annotate("p", false)
+	require.Equal(t, map[string][]string{"p-decision-1": {"b"}}, w.decided("p"))
+}
+
+// TestScheduledByOthers has somebody else move clusters between decisions while scheduling is switched off. They are decided
+// for that placement then: they count for balance, and taints let them stay.
+func TestScheduledByOthers(t *testing.T) {
+	for name, evaluated := range map[string]bool{"at once": false, "later": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.set("s", "n")
+			for _, name := range []string{"a", "b", "c"} {
+				w.cluster(name)
+			}
+			w.placement("p", "numberOfClusters: 2\ndecisionStrategy: {groupStrategy: {clustersPerDecisionGroup: 1}}")
+			require.Equal(t, map[string][]string{"p-decision-1": {"a"}, "p-decision-2": {"b"}}, w.decided("p"))
+			w.annotate("p", true)
+			if evaluated {
+				w.decided("p")
+			}
+			edit := func(name string, clusters ...string) {
+				before := w.targets["n/p"].decisions[name]
+				after := before.DeepCopy()
+				after.ResourceVersion, after.Status.Decisions = w.next(), decisionsOf(clusters, nil)
+				w.decisionChanged(before, after)
+			}
+			edit("p-decision-2", "a", "c") // a is in both for a moment, so that it is never in none
+			edit("p-decision-1")
+			for name, want := range map[string]int{"a": 1, "b": 0, "c": 1} {
+				require.Equal(t, want, w.fleet.byName[name].decisions, name)
+			}
+			for _, name := range []string{"a", "b", "c"} {
+				w.cluster(name, func(mc *clusterv1.ManagedCluster) {
+					mc.Spec.Taints = []clusterv1.Taint{{Key: "x", Effect: clusterv1.TaintEffectNoSelectIfNew}}
+				})
+			}
+			w.annotate("p", false)
+			require.ElementsMatch(t, []string{"a", "c"}, slices.Concat(slices.Collect(maps.Values(w.decided("p")))...))
+		})
+	}
+}
+
+// TestGoneBeforeItIsWritten: a placement that goes before what was decided for it has been written, leaves nothing behind.
+func TestGoneBeforeItIsWritten(t *testing.T) {
+	for _, written := range []bool{false, true} {
+		w := newWorld(t)
+		w.set("s", "n")
+		w.cluster("a")
+		w.cluster("b")
+		w.placement("p", "numberOfClusters: 1")
+		if written {
+			w.decided("p")
+			w.placement("p", "{}")
+		}
+		_, err := w.decide(w.targets["n/p"], w.clock.Now())
+		require.NoError(t, err)
+		decisions := slices.Collect(maps.Values(w.targets["n/p"].decisions))
+		w.placementChanged(w.targets["n/p"].object, nil)
+		for _, d := range decisions {
+			w.decisionChanged(d, nil)
+		}
+		require.Empty(t, w.targets)
+		for _, name := range []string{"a", "b"} {
+			require.Zero(t, w.fleet.byName[name].decisions, name)
+			w.gone(name)
+		}
+		require.Empty(t, w.fleet.byName)
+	}
+}
+
+// TestAnotherOfTheSameName is no heir: what was decided for one that is gone is nothing to it, if it is collected first.
+func TestAnotherOfTheSameName(t *testing.T) {
+	w := newWorld(t)
+	w.set("s", "n")
+	w.cluster("a")
+	w.placement("p", "{}")
+	w.decided("p")
+	w.cluster("a", func(mc *clusterv1.ManagedCluster) {
+		mc.Spec.Taints = []clusterv1.Taint{{Key: "x", Effect: clusterv1.TaintEffectNoSelectIfNew}}
+	})
+	w.placementChanged(w.targets["n/p"].object, nil)
+	w.placement("p", "{}")
+	w.decisionChanged(w.targets["n/p"].decisions["p-decision-1"], nil)
+	require.Equal(t, map[string][]string{"p-decision-1": {}}, w.decided("p"))
 }
 
 // TestDecisionsAreRestored deletes what holds clusters that may stay and would not be selected anew.

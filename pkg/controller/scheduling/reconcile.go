@@ -115,7 +115,9 @@ func (c *Controller) put(ctx context.Context, t *target, d *clusterv1beta1.Place
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	t.see(written, false, &c.fleet)
+	if c.targets[t.key()] == t { // else the placement is gone, and an event tells of what was written for it
+		t.see(written, false, &c.fleet)
+	}
 	return nil
 }
 

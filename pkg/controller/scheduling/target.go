@@ -3,6 +3,7 @@ package scheduling
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -148,11 +149,25 @@ func (t *target) see(d *clusterv1beta1.PlacementDecision, gone bool, f *fleet) b
 	if t.object != nil && t.sets != nil {
 		return true
 	}
+	left := map[string]string{} // the decision that a cluster is in yet
 	for _, name := range clustersOf(before) {
-		if m := f.byName[name]; m != nil && t.home(m) == d.Name && !slices.Contains(after, name) {
-			t.move(m, "")
-			f.release(m)
+		if t.home(f.byName[name]) == d.Name && !slices.Contains(after, name) {
+			left[name] = ""
 		}
+	}
+	if len(left) > 0 {
+		for other, d := range t.decisions {
+			for _, name := range clustersOf(d) {
+				if known, leaves := left[name]; leaves && (known == "" || other < known) {
+					left[name] = other
+				}
+			}
+		}
+	}
+	for name, home := range left {
+		m := f.byName[name]
+		t.move(m, home)
+		f.release(m)
 	}
 	for _, name := range after {
 		if m := f.member(name); t.home(m) == "" {
@@ -160,6 +175,31 @@ func (t *target) see(d *clusterv1beta1.PlacementDecision, gone bool, f *fleet) b
 		}
 	}
 	return true
+}
+
+// follow makes homes what the decisions say, as before the first evaluation: the placement is gone, is another one, or is
+// scheduled by somebody else, and what was decided may not have been written.
+func (t *target) follow(f *fleet) {
+	t.sets = nil
+	t.forget()
+	var before []*member
+	for id, home := range t.homes {
+		if home != 0 {
+			m := f.entries[id]
+			before = append(before, m)
+			t.move(m, "")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(t.decisions)) {
+		for _, cluster := range clustersOf(t.decisions[name]) {
+			if m := f.member(cluster); t.home(m) == "" {
+				t.move(m, name)
+			}
+		}
+	}
+	for _, m := range before {
+		f.release(m)
+	}
 }
 
 // newer compares versions of one object, which the API server counts up. A deletion counts unless the object that was

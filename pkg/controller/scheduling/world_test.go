@@ -18,6 +18,7 @@ import (
 	clusterclient "open-cluster-management.io/api/client/cluster/clientset/versioned"
 	clusterinformers "open-cluster-management.io/api/client/cluster/informers/externalversions"
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
+	clusterv1alpha1 "open-cluster-management.io/api/cluster/v1alpha1"
 	clusterv1beta1 "open-cluster-management.io/api/cluster/v1beta1"
 	clusterv1beta2 "open-cluster-management.io/api/cluster/v1beta2"
 	"sigs.k8s.io/yaml"
@@ -105,7 +106,7 @@ func leavingNow(mc *clusterv1.ManagedCluster) {
 
 // placement makes or changes a placement of namespace n.
 func (w *world) placement(name, spec string) {
-	p := &clusterv1beta1.Placement{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "n", UID: types.UID(name), Generation: 1}}
+	p := &clusterv1beta1.Placement{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "n", UID: types.UID(name + w.next()), Generation: 1}}
 	var before *clusterv1beta1.Placement
 	if t := w.targets["n/"+name]; t != nil && t.object != nil {
 		before = t.object
@@ -116,6 +117,36 @@ func (w *world) placement(name, spec string) {
 	require.NoError(w.t, yaml.UnmarshalStrict([]byte(spec), &p.Spec))
 	p.ResourceVersion = w.next()
 	w.placementChanged(before, p)
+}
+
+// annotate switches scheduling of a placement off or on again.
+func (w *world) annotate(name string, off bool) {
+	before := w.targets["n/"+name].object
+	p := before.DeepCopy()
+	p.Annotations = map[string]string{clusterv1beta1.PlacementDisableAnnotation: strconv.FormatBool(off)}
+	p.ResourceVersion = w.next()
+	w.placementChanged(before, p)
+}
+
+// score makes or changes scores that an add-on gives a cluster; with nil they are gone.
+func (w *world) score(cluster, name string, status *clusterv1alpha1.AddOnPlacementScoreStatus) {
+	w.t.Helper()
+	scores := w.informers.Cluster().V1alpha1().AddOnPlacementScores().Informer().GetIndexer()
+	var before, after *clusterv1alpha1.AddOnPlacementScore
+	if known, ok, err := scores.GetByKey(cluster + "/" + name); ok {
+		require.NoError(w.t, err)
+		before = known.(*clusterv1alpha1.AddOnPlacementScore)
+	}
+	switch {
+	case status != nil:
+		after = &clusterv1alpha1.AddOnPlacementScore{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: cluster}, Status: *status}
+		require.NoError(w.t, scores.Add(after))
+	case before == nil:
+		return
+	default:
+		require.NoError(w.t, scores.Delete(before))
+	}
+	w.scoreChanged(before, after)
 }
 
 // decided evaluates a placement, takes what it decides for written, and gives the clusters by decision.
