@@ -18,6 +18,7 @@ func explanation() *placement.Explanation {
 	return &placement.Explanation{
 		PrioritizeResults: []placement.PrioritizeResult{{Name: "Balance", Weight: 1}, {Name: "AddOn/cpu/free", Weight: -2}},
 		Conditions:        []metav1.Condition{{Type: "PlacementSatisfied", Status: metav1.ConditionFalse, Reason: "NotAllDecisionsScheduled", Message: "1 cluster\ndecisions unscheduled"}},
+		Warnings:          []string{"AddOnPlacementScores c/cpu expired"},
 		Clusters: []placement.Explained{
 			{Name: "a", Filter: "Predicate", Reason: "label region is us, not eu"},
 			{Name: "b", Rank: 2, Selected: true, Score: 40, Scores: map[string]int64{"Balance": 100, "AddOn/cpu/free": 30}, Group: "0/canary"},
@@ -33,6 +34,8 @@ func TestWriteExplanation(t *testing.T) {
 	require.NoError(t, writeExplanation(&out, explanation(), 0))
 	require.Equal(t, `CONDITION            STATUS   REASON                     MESSAGE
 PlacementSatisfied   False    NotAllDecisionsScheduled   1 cluster decisions unscheduled
+
+warning: AddOnPlacementScores c/cpu expired
 
 2 of 5 clusters selected; kept out: 1 by Deletion, 1 by NumberOfClusters, 1 by Predicate
 

@@ -127,6 +127,9 @@ func writeExplanation(out io.Writer, x *placement.Explanation, limit int) error 
 	if err := table.Flush(); err != nil {
 		return err
 	}
+	for _, warning := range x.Warnings {
+		fmt.Fprintf(out, "\nwarning: %s\n", oneLineOf(warning))
+	}
 	ranked, refused := sorted(x.Clusters)
 	if len(x.Clusters) > 0 {
 		fmt.Fprintf(out, "\n%s\n", tally(x.Clusters))

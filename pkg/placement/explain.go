@@ -6,7 +6,7 @@ import (
 )
 
 // Explanation is why a placement selects what it selects: the answer of the hub's debug path. Its first part is upstream's
-// (spec 5.5); conditions and clusters are what upstream does not tell.
+// (spec 5.5); conditions, warnings and clusters are what upstream does not tell.
 type Explanation struct {
 	Placement         *clusterv1beta1.Placement `json:"placement,omitempty"`
 	FilterResults     []FilterResult            `json:"filteredPipelineResults,omitempty"`
@@ -15,6 +15,7 @@ type Explanation struct {
 	Error             string                    `json:"error,omitempty"`
 
 	Conditions []metav1.Condition `json:"conditions,omitempty"` // what this evaluation says of the placement
+	Warnings   []string           `json:"warnings,omitempty"`   // of what does not count though it was asked for
 	Clusters   []Explained        `json:"clusters,omitempty"`   // in the order of names
 }
 

@@ -25,6 +25,7 @@ type outcome struct {
 	first   bool // there were no decisions before
 	total   int  // clusters that are selected
 	scores  string
+	warns   []string // of what was evaluated
 	until   time.Time
 }
 
@@ -54,6 +55,7 @@ func (c *Controller) decide(t *target, now time.Time) (*outcome, error) {
 		e := c.evaluate(t, s, false, now)
 		parts = layout(t.name, e.groups, t.there(), func(cluster string) int { return decisionNumber(t.name, t.home(c.fleet.byName[cluster])) })
 		satisfied, scores, o.until, o.scores = c.satisfied(t, e, now), e.totals(t.plan), e.until, e.best()
+		o.warns = e.selection.Warnings
 	}
 	o.total = countOf(parts)
 	wanted, scored := t.wanted(parts, scores, now, o)

@@ -54,6 +54,7 @@ func (c *Controller) explain(p *clusterv1beta1.Placement, everyCluster bool) (*p
 	now := c.Clock.Now()
 	e := c.evaluate(t, s, true, now)
 	x.Conditions = conditionsOf(x.Placement, configured(nil), c.satisfied(t, e, now))
+	x.Warnings = e.selection.Warnings
 	explainScores(x, e)
 	explained := make(map[string]*placement.Explained, len(e.candidates))
 	x.Clusters = make([]placement.Explained, 0, len(c.fleet.sorted)) // pointers into it stay good

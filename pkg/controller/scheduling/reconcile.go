@@ -152,7 +152,12 @@ func (c *Controller) tell(o *outcome) {
 	if o.moved.out.count > 0 {
 		message += "; no longer: " + o.moved.out.String()
 	}
-	c.Events.Placement(o.object, corev1.EventTypeNormal, reason, message)
+	kind := corev1.EventTypeNormal
+	for _, warning := range o.warns {
+		kind = corev1.EventTypeWarning
+		message += "; " + warning
+	}
+	c.Events.Placement(o.object, kind, reason, message)
 	if o.scores != "" {
 		c.Events.Placement(o.object, corev1.EventTypeNormal, "ScoreUpdate", o.scores)
 	}

@@ -34,8 +34,14 @@ type world struct {
 	clusters  map[string]*clusterv1.ManagedCluster
 
 	queued map[string]bool
-	writes int // of decisions, since it was last set to 0
+	writes int      // of decisions, since it was last set to 0
+	events []string // as "kind reason: message", since it was last set to nil
 	until  time.Time
+}
+
+// Placement records an event.
+func (w *world) Placement(_ *clusterv1beta1.Placement, kind, reason, message string) {
+	w.events = append(w.events, kind+" "+reason+": "+message)
 }
 
 func newWorld(t *testing.T) *world {
@@ -48,7 +54,7 @@ func newWorld(t *testing.T) *world {
 		queued: map[string]bool{},
 	}
 	var err error
-	w.Controller, err = New(Config{Log: quiet, ClusterInformers: w.informers, Clock: w.clock})
+	w.Controller, err = New(Config{Log: quiet, ClusterInformers: w.informers, Clock: w.clock, Events: w})
 	require.NoError(t, err)
 	w.enqueue = func(key string) { w.queued[strings.TrimPrefix(key, "n/")] = true }
 	return w
@@ -173,6 +179,7 @@ func (w *world) decided(name string) map[string][]string {
 		p.Status, p.ResourceVersion = *o.status, w.next()
 		w.placementChanged(t.object, p)
 	}
+	w.tell(o)
 	clear(w.queued) // what was taken for written is no news
 	all := map[string][]string{}
 	for name, d := range t.decisions {
