@@ -171,10 +171,11 @@ func (c *Controller) forget(work, latest *workv1.ManifestWork) {
 	if s == nil {
 		return
 	}
-	if latest == nil {
+	gone := latest == nil
+	if gone {
 		latest = work
 	}
-	if s.unsee(latest) {
+	if s.unsee(latest, gone) {
 		c.enqueue(value)
 	}
 	c.drop(value, s)

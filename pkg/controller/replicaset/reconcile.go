@@ -65,7 +65,7 @@ func (c *Controller) rollOut(ctx context.Context, s *state) (time.Time, error) {
 	}
 	failed := c.write(ctx, s, p)
 	c.mu.Lock()
-	s.troubles = brief(failed)
+	s.troubles = brief(slices.DeleteFunc(slices.Clone(failed), passing))
 	status, err := c.statusOf(s, c.Clock.Now())
 	set := s.object
 	c.mu.Unlock()

@@ -7,6 +7,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	workv1 "open-cluster-management.io/api/work/v1"
 	workv1alpha1 "open-cluster-management.io/api/work/v1alpha1"
 
@@ -56,6 +57,7 @@ type state struct {
 	ruled   bool
 
 	works    map[string]*record // by namespace/name
+	gone     map[types.UID]bool // works that went while others were written, whose writes may be answered later; else nil
 	altered  map[string]string  // content that was stored instead of another
 	troubles []string           // why works could not be written, the last time
 }
@@ -103,19 +105,40 @@ func (s *state) see(work *workv1.ManifestWork) bool {
 	return true
 }
 
-// unsee forgets a work that is gone, unless another one has its name by now.
-func (s *state) unsee(work *workv1.ManifestWork) bool {
+// unsee forgets a work that is gone, or that was given to somebody else in its state work, unless another one has its name or
+// a newer state is known. It tells whether that was news.
+func (s *state) unsee(work *workv1.ManifestWork, gone bool) bool {
+	if gone && s.gone != nil {
+		s.gone[work.UID] = true
+	}
 	key := keyOf(work)
-	if known := s.works[key]; known == nil || known.UID != work.UID || reconcile.Newer(known.ResourceVersion, work.ResourceVersion) {
+	known := s.works[key]
+	if known == nil || known.UID != work.UID || !gone && reconcile.Newer(known.ResourceVersion, work.ResourceVersion) {
 		return false
 	}
 	delete(s.works, key)
 	return true
 }
 
+// leaves takes notice that a work is being deleted, before an event tells of it.
+func (s *state) leaves(r *record, now time.Time) {
+	key := keyOf(r.ManifestWork)
+	if known := s.works[key]; known == nil || known.UID != r.UID || known.deleting() {
+		return
+	}
+	work := *r.ManifestWork // shared with the cache
+	work.DeletionTimestamp = &metav1.Time{Time: now}
+	leaving := *r
+	leaving.ManifestWork = &work
+	s.works[key] = &leaving
+}
+
 // wrote takes over a work as the API server returned it. Where a policy of the hub's users has changed what was written, the
 // work counts as having the content that was meant, or it would be written again and again.
 func (s *state) wrote(work *workv1.ManifestWork, meant string) {
+	if s.gone[work.UID] {
+		return
+	}
 	stored := replicas.Content(&work.Spec)
 	if stored != meant {
 		s.altered[stored] = meant

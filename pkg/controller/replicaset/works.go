@@ -2,7 +2,7 @@ package replicaset
 
 import (
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/retry"
 	workv1 "open-cluster-management.io/api/work/v1"
 	workv1alpha1 "open-cluster-management.io/api/work/v1alpha1"
 
@@ -52,6 +53,14 @@ func labelled(set *workv1alpha1.ManifestWorkReplicaSet, placement string, work *
 
 // write makes the changes. One cluster that cannot be written to does not hold up the others.
 func (c *Controller) write(ctx context.Context, s *state, p *plan) []error {
+	c.mu.Lock()
+	s.gone = map[types.UID]bool{}
+	c.mu.Unlock()
+	defer func() {
+		c.mu.Lock()
+		s.gone = nil
+		c.mu.Unlock()
+	}()
 	var group errgroup.Group
 	group.SetLimit(atATime)
 	results := make([]error, len(p.writes)+len(p.removes))
@@ -75,6 +84,7 @@ func (c *Controller) write(ctx context.Context, s *state, p *plan) []error {
 	return slices.DeleteFunc(results, func(err error) bool { return err == nil })
 }
 
+// put writes a work, and takes notice of what became of it.
 func (c *Controller) put(ctx context.Context, s *state, p *plan, w write) error {
 	var work *workv1.ManifestWork
 	var err error
@@ -83,16 +93,28 @@ func (c *Controller) put(ctx context.Context, s *state, p *plan, w write) error 
 	} else {
 		work, err = c.change(ctx, p, w)
 	}
-	if work == nil || err != nil {
-		return err
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	s.wrote(work, p.content)
-	return nil
+	switch {
+	case errors.Is(err, errNotOurs):
+		s.unsee(w.there.ManifestWork, true)
+	case err == nil:
+		s.wrote(work, p.content)
+	}
+	return err
 }
 
-// create makes a work. Under its name there may be one that is on its way out; its end is an event.
+var (
+	// errPassing is a race with somebody else that the next attempt does not meet.
+	errPassing = errors.New("somebody else was faster")
+	// errNotOurs is what is said of a work that is gone, or is not of the set any more, though it was known as such.
+	errNotOurs = fmt.Errorf("%w: the work is gone", errPassing)
+)
+
+// passing tells whether an error is of a kind that nobody has to be told: the next attempt will do.
+func passing(err error) bool { return errors.Is(err, errPassing) || apierrors.IsConflict(err) }
+
+// create makes a work, or finds one that was made and not seen.
 func (c *Controller) create(ctx context.Context, p *plan, w write) (*workv1.ManifestWork, error) {
 	works := c.Works.WorkV1().ManifestWorks(w.cluster)
 	labels := labelsOf(p.set, w.placement)
@@ -111,11 +133,11 @@ func (c *Controller) create(ctx context.Context, p *plan, w write) (*workv1.Mani
 		other, err := works.Get(ctx, work.Name, metav1.GetOptions{})
 		switch {
 		case apierrors.IsNotFound(err):
-			return nil, fmt.Errorf("work %s went just now", work.Name)
+			return nil, fmt.Errorf("%w: work %s went just now", errPassing, work.Name)
 		case err != nil:
 			return nil, err
 		case other.Labels[replicas.SetLabel] == labels[replicas.SetLabel]:
-			return nil, nil // it is about to be seen
+			return other, nil
 		}
 	}
 	return nil, fmt.Errorf("all names for a work of the set are taken by others, such as %s", replicas.WorkName(p.set, w.placement, 0))
@@ -123,75 +145,59 @@ func (c *Controller) create(ctx context.Context, p *plan, w write) (*workv1.Mani
 
 func (c *Controller) stamp() string { return c.Clock.Now().UTC().Format(time.RFC3339) }
 
-// operation is one of a JSON patch (RFC 6902).
-type operation struct {
-	Op    string `json:"op"`
-	Path  string `json:"path"`
-	Value any    `json:"value,omitempty"`
-}
-
-// change gives a work that there is the content, the labels, or both. A merge patch would leave fields that the template does
-// not have any more. What others put on the work stays.
+// change gives a work that there is the content, the labels, or both. What others put on the work stays: it is read first, as
+// the copy in the cache lacks its content, and agents write it all the time.
 func (c *Controller) change(ctx context.Context, p *plan, w write) (*workv1.ManifestWork, error) {
-	was, labels := w.there.ManifestWork, labelsOf(p.set, w.placement)
-	change := []operation{
-		{"test", "/metadata/uid", was.UID},
-		{"test", "/metadata/resourceVersion", was.ResourceVersion},
-		{"add", "/metadata/labels", relabelled(was, labels)},
-		{"add", "/metadata/annotations/" + escaped(replicas.LabelsAnnotation), namesOf(labels)},
-	}
-	if w.content {
-		change = append(change, operation{"add", "/metadata/annotations/" + escaped(replicas.WrittenAnnotation), c.stamp()},
-			operation{"replace", "/spec", p.set.Spec.ManifestWorkTemplate})
-	}
-	if _, annotated := was.Annotations[replicas.LabelsAnnotation]; !annotated {
-		change = slices.Insert(change, 2, operation{"add", "/metadata/annotations", annotationsOf(was)})
-	}
-	body, err := json.Marshal(change)
-	if err != nil {
-		return nil, err
-	}
-	work, err := c.Works.WorkV1().ManifestWorks(w.cluster).Patch(ctx, was.Name, types.JSONPatchType, body, metav1.PatchOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, nil // its disappearance is an event
-	}
-	return work, err
-}
-
-func escaped(key string) string {
-	return strings.NewReplacer("~", "~0", "/", "~1").Replace(key)
-}
-
-// annotationsOf are those of a work, without what only its copy in the cache has.
-func annotationsOf(work *workv1.ManifestWork) map[string]string {
-	all := map[string]string{}
-	for key, value := range work.Annotations {
-		if key != contentAnnotation {
-			all[key] = value
+	works := c.Works.WorkV1().ManifestWorks(w.cluster)
+	labels := labelsOf(p.set, w.placement)
+	var after *workv1.ManifestWork
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		work, err := works.Get(ctx, w.there.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
 		}
+		if work.UID != w.there.UID || work.Labels[replicas.SetLabel] != labels[replicas.SetLabel] {
+			return errNotOurs
+		}
+		if work.DeletionTimestamp != nil {
+			after = work
+			return nil
+		}
+		relabel(work, labels)
+		if w.content {
+			work.Annotations[replicas.WrittenAnnotation] = c.stamp()
+			work.Spec = p.set.Spec.ManifestWorkTemplate
+		}
+		after, err = works.Update(ctx, work, metav1.UpdateOptions{})
+		return err
+	})
+	if apierrors.IsNotFound(err) {
+		return nil, errNotOurs
 	}
-	return all
+	return after, err
 }
 
-// relabelled are a work's labels with those of the set, and without those that the set had before.
-func relabelled(work *workv1.ManifestWork, wanted map[string]string) map[string]string {
-	all := maps.Clone(work.Labels)
+// relabel gives a work the labels of its set, and takes those away that the set had before.
+func relabel(work *workv1.ManifestWork, wanted map[string]string) {
 	for key := range strings.SplitSeq(work.Annotations[replicas.LabelsAnnotation], ",") {
-		delete(all, key)
+		delete(work.Labels, key)
 	}
-	maps.Copy(all, wanted)
-	return all
+	maps.Copy(work.Labels, wanted) // it is found by a label, so it has some
+	metav1.SetMetaDataAnnotation(&work.ObjectMeta, replicas.LabelsAnnotation, namesOf(wanted))
 }
 
+// remove deletes a work, and takes notice that it is going or gone.
 func (c *Controller) remove(ctx context.Context, s *state, r *record) error {
 	err := c.Works.WorkV1().ManifestWorks(r.Namespace).Delete(ctx, r.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &r.UID}})
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case apierrors.IsNotFound(err) || apierrors.IsConflict(err): // of two of one name, that one is gone that was known
+		s.unsee(r.ManifestWork, true)
+	case err != nil:
 		return fmt.Errorf("delete work %s: %w", r.Name, err)
+	default:
+		s.leaves(r, c.Clock.Now())
 	}
-	if err != nil {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		s.unsee(r.ManifestWork)
-	}
-	return nil // its disappearance is an event
+	return nil
 }
