@@ -71,7 +71,7 @@ func Decide(strategy clusterv1alpha1.RolloutStrategy, groups []Group, statuses m
 	if err != nil {
 		return nil, err
 	}
-	groups = distinct(groups)
+	groups, there := distinct(groups)
 	steps := rules.steps(groups)
 	result := &Result{}
 	running := true
@@ -88,15 +88,19 @@ func Decide(strategy clusterv1alpha1.RolloutStrategy, groups []Group, statuses m
 			result.Waiting = append(result.Waiting, s.toApply...)
 		}
 	}
-	result.Removed = removed(groups, statuses)
-	for _, list := range [][]string{result.Apply, result.Waiting, result.Underway, result.Soaking, result.Failed, result.TimedOut} {
+	for name := range statuses {
+		if !there[name] {
+			result.Removed = append(result.Removed, name)
+		}
+	}
+	for _, list := range [][]string{result.Apply, result.Waiting, result.Underway, result.Soaking, result.Failed, result.TimedOut, result.Removed} {
 		slices.Sort(list)
 	}
 	return result, nil
 }
 
-// distinct are the groups in their order, with each cluster in the first that has it.
-func distinct(groups []Group) []Group {
+// distinct are the groups in their order, with each cluster in the first that has it, and all clusters.
+func distinct(groups []Group) ([]Group, map[string]bool) {
 	sorted := slices.SortedStableFunc(slices.Values(groups), func(a, b Group) int { return cmp.Compare(a.Index, b.Index) })
 	seen := map[string]bool{}
 	for i := range sorted {
@@ -110,22 +114,5 @@ func distinct(groups []Group) []Group {
 		slices.Sort(clusters)
 		sorted[i].Clusters = clusters
 	}
-	return sorted
-}
-
-func removed(groups []Group, statuses map[string]Status) []string {
-	there := map[string]bool{}
-	for _, g := range groups {
-		for _, name := range g.Clusters {
-			there[name] = true
-		}
-	}
-	var gone []string
-	for name := range statuses {
-		if !there[name] {
-			gone = append(gone, name)
-		}
-	}
-	slices.Sort(gone)
-	return gone
+	return sorted, seen
 }

@@ -141,8 +141,9 @@ func (c *Controller) setChanged(before, after *workv1alpha1.ManifestWorkReplicaS
 	value := replicas.SetValue(set.Namespace, set.Name)
 	s := c.state(value)
 	if after != nil {
-		s.take(after)
-		c.enqueue(value)
+		if s.take(after) {
+			c.enqueue(value)
+		}
 		return
 	}
 	if s.object != nil && s.object.UID == before.UID {

@@ -29,53 +29,69 @@ func (c *Controller) reconcile(ctx context.Context, value string) (time.Duration
 		c.mu.Unlock()
 		return 0, nil // works without a set are left to whoever took its finalizer away
 	}
-	set, now := s.object, c.Clock.Now()
+	set := s.object
 	c.mu.Unlock()
-	var next time.Time
-	var err error
+	next, err := c.bring(ctx, s, set)
+	again := max(next.Sub(c.Clock.Now()), time.Millisecond)
 	switch {
-	case set.DeletionTimestamp != nil:
-		err = c.finalize(ctx, s, set)
-	case c.switchedOff():
-	case !slices.Contains(set.Finalizers, workv1alpha1.ManifestWorkReplicaSetFinalizer):
-		err = c.patch(ctx, s, set, map[string]any{"metadata": map[string]any{"finalizers": append(slices.Clone(set.Finalizers), workv1alpha1.ManifestWorkReplicaSetFinalizer)}})
-		next = now.Add(pace)
-	default:
-		next, err = c.rollOut(ctx, s)
+	case next.IsZero():
+		again = 0
+	case err != nil:
+		c.loop.AddAfter(value, again) // attempts are further and further apart, what time changes is not
 	}
 	if err != nil {
 		return 0, fmt.Errorf("replica set %s/%s: %w", set.Namespace, set.Name, err)
 	}
-	if next.IsZero() {
-		return 0, nil
-	}
-	return max(next.Sub(now), time.Millisecond), nil
+	return again, nil
 }
 
-func (c *Controller) rollOut(ctx context.Context, s *state) (time.Time, error) {
-	c.mu.Lock()
-	if s.object == nil {
-		c.mu.Unlock()
+// bring brings the works and the status of a set in line, and gives the time of the next look at it, if time alone makes one
+// necessary.
+func (c *Controller) bring(ctx context.Context, s *state, set *workv1alpha1.ManifestWorkReplicaSet) (time.Time, error) {
+	switch {
+	case set.DeletionTimestamp != nil:
+		return time.Time{}, c.finalize(ctx, s, set)
+	case c.switchedOff():
 		return time.Time{}, nil
+	case !slices.Contains(set.Finalizers, workv1alpha1.ManifestWorkReplicaSetFinalizer):
+		finalizers := append(slices.Clone(set.Finalizers), workv1alpha1.ManifestWorkReplicaSetFinalizer)
+		return c.Clock.Now(), c.patch(ctx, s, set, map[string]any{"metadata": map[string]any{"finalizers": finalizers}})
 	}
-	p, err := c.plan(s, c.Clock.Now())
-	c.mu.Unlock()
-	if err != nil {
+	return c.rollOut(ctx, s)
+}
+
+// rollOut does what an evaluation of the set asks for, and reports what then is. What is written may change when the set is to
+// be looked at next, so it is evaluated again.
+func (c *Controller) rollOut(ctx context.Context, s *state) (time.Time, error) {
+	e, err := c.look(s)
+	if e == nil || err != nil {
 		return time.Time{}, err
 	}
-	failed := c.write(ctx, s, p)
+	var failed []error
+	if e.pending() {
+		failed = c.write(ctx, s, e)
+		if e, err = c.look(s); e == nil || err != nil {
+			return time.Time{}, err
+		}
+		if len(failed) == 0 && e.pending() {
+			failed = []error{errPassing}
+		}
+	}
+	troubles := brief(slices.DeleteFunc(slices.Clone(failed), passing))
+	if err := c.report(ctx, s, e.set, e.status(troubles)); err != nil {
+		return e.next, err
+	}
+	return e.next, errors.Join(failed[:min(len(failed), maxNamed)]...)
+}
+
+// look evaluates a set; nil if it is gone.
+func (c *Controller) look(s *state) (*evaluation, error) {
 	c.mu.Lock()
-	s.troubles = brief(slices.DeleteFunc(slices.Clone(failed), passing))
-	status, err := c.statusOf(s, c.Clock.Now())
-	set := s.object
-	c.mu.Unlock()
-	if err != nil || set == nil {
-		return time.Time{}, err
+	defer c.mu.Unlock()
+	if s.object == nil {
+		return nil, nil
 	}
-	if err := c.report(ctx, s, set, status); err != nil {
-		return time.Time{}, err
-	}
-	return p.next, errors.Join(failed[:min(len(failed), maxNamed)]...)
+	return c.evaluate(s, c.Clock.Now())
 }
 
 // report writes the status where it differs.
@@ -83,7 +99,7 @@ func (c *Controller) report(ctx context.Context, s *state, set *workv1alpha1.Man
 	if equality.Semantic.DeepEqual(status, set.Status) {
 		return nil
 	}
-	before, after := rolledOut(set.Status.Conditions), rolledOut(status.Conditions)
+	before, after := reasonOf(set.Status.Conditions), reasonOf(status.Conditions)
 	if err := c.patch(ctx, s, set, map[string]any{"status": status}, "status"); err != nil {
 		return fmt.Errorf("status: %w", err)
 	}
@@ -121,15 +137,13 @@ func (c *Controller) finalize(ctx context.Context, s *state, set *workv1alpha1.M
 	if !slices.Contains(set.Finalizers, workv1alpha1.ManifestWorkReplicaSetFinalizer) {
 		return nil
 	}
-	p := &plan{set: set}
+	e := &evaluation{set: set}
 	c.mu.Lock()
-	for _, r := range s.sorted() {
-		if !r.deleting() {
-			p.removes = append(p.removes, r)
-		}
+	for _, works := range s.byPlacement() {
+		e.discard(works)
 	}
 	c.mu.Unlock()
-	if failed := c.write(ctx, s, p); len(failed) > 0 {
+	if failed := c.write(ctx, s, e); len(failed) > 0 {
 		return errors.Join(failed[:min(len(failed), maxNamed)]...)
 	}
 	c.mu.Lock()

@@ -1,8 +1,7 @@
 package replicaset
 
 import (
-	"cmp"
-	"slices"
+	"maps"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -56,19 +55,28 @@ type state struct {
 	content string                               // of the template
 	ruled   bool
 
-	works    map[string]*record // by namespace/name
-	gone     map[types.UID]bool // works that went while others were written, whose writes may be answered later; else nil
-	altered  map[string]string  // content that was stored instead of another
-	troubles []string           // why works could not be written, the last time
+	works   map[string]*record // by namespace/name
+	gone    map[types.UID]bool // works that went while others were written, whose writes may be answered later; else nil
+	altered map[string]string  // content that was stored instead of another
 }
 
 // record is a work as it was last seen or written.
 type record struct {
 	*workv1.ManifestWork // as caches have it: without content
 	content              string
+	placement            string // value of its label
+
+	judged rollout.Status // by its conditions, if it is judged as it is
+	by     criteria
 
 	last moment // that it was last found in
 	at   time.Time
+}
+
+// criteria are what a work is judged by, besides its conditions.
+type criteria struct {
+	known          bool // the work was judged
+	current, ruled bool
 }
 
 // moment is a state of a work with some content.
@@ -77,24 +85,25 @@ type moment struct {
 	state      rollout.State
 }
 
-// take takes over the newest state of the set.
-func (s *state) take(set *workv1alpha1.ManifestWorkReplicaSet) {
+// take takes over the newest state of the set. It tells whether that was news.
+func (s *state) take(set *workv1alpha1.ManifestWorkReplicaSet) bool {
 	if s.object != nil && s.object.UID == set.UID && !reconcile.Newer(set.ResourceVersion, s.object.ResourceVersion) {
-		return
+		return false
 	}
 	if s.object == nil || s.object.UID != set.UID || s.object.Generation != set.Generation {
 		s.content, s.ruled = replicas.Content(&set.Spec.ManifestWorkTemplate), replicas.Ruled(&set.Spec.ManifestWorkTemplate)
 	}
 	s.object = set
+	return true
 }
 
 func keyOf(work *workv1.ManifestWork) string { return work.Namespace + "/" + work.Name }
 
-// see takes over a work, unless a newer one was seen. It tells whether that was news.
+// see takes over a work, unless a newer one was seen. It tells whether that was news: most of what agents write is not.
 func (s *state) see(work *workv1.ManifestWork) bool {
 	key := keyOf(work)
 	before := s.works[key]
-	after := &record{ManifestWork: work, content: work.Annotations[contentAnnotation]}
+	after := &record{ManifestWork: work, content: work.Annotations[contentAnnotation], placement: work.Labels[replicas.PlacementLabel]}
 	if before != nil && before.UID == work.UID {
 		if !reconcile.Newer(work.ResourceVersion, before.ResourceVersion) {
 			return false
@@ -102,6 +111,28 @@ func (s *state) see(work *workv1.ManifestWork) bool {
 		after.last, after.at = before.last, before.at
 	}
 	s.works[key] = after
+	return before == nil || !before.as(after)
+}
+
+// as tells whether two states of works are the same in all that is looked at.
+func (r *record) as(other *record) bool {
+	if r.UID != other.UID || r.Generation != other.Generation || r.content != other.content || r.deleting() != other.deleting() || !maps.Equal(r.Labels, other.Labels) {
+		return false
+	}
+	for _, key := range []string{replicas.WrittenAnnotation, replicas.LabelsAnnotation} {
+		if r.Annotations[key] != other.Annotations[key] {
+			return false
+		}
+	}
+	for _, kind := range kept {
+		a, b := meta.FindStatusCondition(r.Status.Conditions, kind), meta.FindStatusCondition(other.Status.Conditions, kind)
+		if (a == nil) != (b == nil) {
+			return false
+		}
+		if a != nil && (a.Status != b.Status || a.ObservedGeneration != b.ObservedGeneration || !a.LastTransitionTime.Equal(&b.LastTransitionTime)) {
+			return false
+		}
+	}
 	return true
 }
 
@@ -129,7 +160,7 @@ func (s *state) leaves(r *record, now time.Time) {
 	work := *r.ManifestWork // shared with the cache
 	work.DeletionTimestamp = &metav1.Time{Time: now}
 	leaving := *r
-	leaving.ManifestWork = &work
+	leaving.ManifestWork, leaving.by = &work, criteria{}
 	s.works[key] = &leaving
 }
 
@@ -157,8 +188,11 @@ func (r *record) deleting() bool { return r.DeletionTimestamp != nil }
 // status is how far a work is with the content of its set, and since when. A change that comes about while this process
 // watches counts from now: conditions that stay as they were keep the time of former content. Of what was there before, only
 // the conditions tell.
-func (r *record) status(s *state, now time.Time) rollout.Status {
-	judged := replicas.Judge(r.ManifestWork, s.current(r), s.ruled)
+func (r *record) status(current, ruled bool, now time.Time) rollout.Status {
+	if by := (criteria{true, current, ruled}); r.by != by {
+		r.judged, r.by = replicas.Judge(r.ManifestWork, current, ruled), by
+	}
+	judged := r.judged
 	is := moment{r.Generation, judged.State}
 	switch {
 	case r.last == is:
@@ -170,41 +204,11 @@ func (r *record) status(s *state, now time.Time) rollout.Status {
 	return judged
 }
 
-// of are the works of a placement.
-func (s *state) of(placement string) []*record {
-	var all []*record
-	value := replicas.PlacementValue(placement)
+// byPlacement are all works by the value of their placement's label.
+func (s *state) byPlacement() map[string][]*record {
+	all := map[string][]*record{}
 	for _, r := range s.works {
-		if r.Labels[replicas.PlacementLabel] == value {
-			all = append(all, r)
-		}
+		all[r.placement] = append(all[r.placement], r)
 	}
-	return all
-}
-
-// strayed are works of no placement that the set goes by.
-func (s *state) strayed() []*record {
-	wanted := map[string]bool{}
-	for _, ref := range s.object.Spec.PlacementRefs {
-		wanted[replicas.PlacementValue(ref.Name)] = true
-	}
-	var all []*record
-	for _, r := range s.sorted() {
-		if !wanted[r.Labels[replicas.PlacementLabel]] && !r.deleting() {
-			all = append(all, r)
-		}
-	}
-	return all
-}
-
-// sorted are all works, the oldest first.
-func (s *state) sorted() []*record {
-	all := make([]*record, 0, len(s.works))
-	for _, r := range s.works {
-		all = append(all, r)
-	}
-	slices.SortFunc(all, func(a, b *record) int {
-		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), cmp.Compare(keyOf(a.ManifestWork), keyOf(b.ManifestWork)))
-	})
 	return all
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,28 +20,23 @@ const (
 	maxNamed = 5 // clusters that a message names
 )
 
-// statusOf is the status of a set (spec 3.2). The caller holds the lock.
-func (c *Controller) statusOf(s *state, now time.Time) (workv1alpha1.ManifestWorkReplicaSetStatus, error) {
-	all, _, err := c.all(s, now)
+// status is that of the set (spec 3.2), with what could not be written.
+func (e *evaluation) status(troubles []string) workv1alpha1.ManifestWorkReplicaSetStatus {
 	status := workv1alpha1.ManifestWorkReplicaSetStatus{PlacementsSummary: []workv1alpha1.PlacementSummary{}}
-	if err != nil {
-		return status, err
-	}
-	for _, p := range all {
-		summary := summarize(s, p)
+	for _, p := range e.placements {
 		status.PlacementsSummary = append(status.PlacementsSummary, workv1alpha1.PlacementSummary{
-			Name: p.name, Summary: summary,
-			AvailableDecisionGroups: fmt.Sprintf("%d (%d / %d clusters applied)", len(p.chosen.Groups), summary.Total, p.chosen.Total),
+			Name: p.name, Summary: p.sum,
+			AvailableDecisionGroups: fmt.Sprintf("%d (%d / %d clusters applied)", len(p.chosen.Groups), p.sum.Total, p.chosen.Total),
 		})
-		add(&status.Summary, summary)
+		add(&status.Summary, p.sum)
 	}
-	status.Conditions = slices.Clone(s.object.Status.Conditions)
-	verified := verifiedOf(s, all, status.Summary)
-	for _, condition := range []metav1.Condition{verified, rolledOutOf(s, all), appliedOf(status.Summary, verified)} {
-		condition.ObservedGeneration = s.object.Generation
+	status.Conditions = slices.Clone(e.set.Status.Conditions)
+	verified := e.verified(status.Summary)
+	for _, condition := range []metav1.Condition{verified, e.rolledOut(troubles), appliedOf(status.Summary, verified)} {
+		condition.ObservedGeneration = e.set.Generation
 		meta.SetStatusCondition(&status.Conditions, condition)
 	}
-	return status, nil
+	return status
 }
 
 func add(to *workv1alpha1.ManifestWorkReplicaSetSummary, s workv1alpha1.ManifestWorkReplicaSetSummary) {
@@ -55,24 +49,20 @@ func add(to *workv1alpha1.ManifestWorkReplicaSetSummary, s workv1alpha1.Manifest
 	to.Updated += s.Updated
 }
 
-// summarize counts the works that have the content of the template, by what is said of it.
-func summarize(s *state, p *progress) workv1alpha1.ManifestWorkReplicaSetSummary {
-	sum := workv1alpha1.ManifestWorkReplicaSetSummary{DesiredTotal: p.chosen.Total}
-	for _, r := range p.works {
-		if r.deleting() || !s.current(r) {
-			continue
-		}
-		sum.Total++
-		sum.Updated++
-		for kind, count := range map[string]*int{
-			workv1.WorkApplied: &sum.Applied, workv1.WorkAvailable: &sum.Available, workv1.WorkProgressing: &sum.Progressing, workv1.WorkDegraded: &sum.Degraded,
-		} {
-			if holds(r.ManifestWork, kind) {
-				*count++
-			}
+// count counts a work that has the content of the template, by what is said of it.
+func count(sum *workv1alpha1.ManifestWorkReplicaSetSummary, r *record) {
+	sum.Total++
+	sum.Updated++
+	for _, of := range []struct {
+		kind  string
+		count *int
+	}{
+		{workv1.WorkApplied, &sum.Applied}, {workv1.WorkAvailable, &sum.Available}, {workv1.WorkProgressing, &sum.Progressing}, {workv1.WorkDegraded, &sum.Degraded},
+	} {
+		if holds(r.ManifestWork, of.kind) {
+			*of.count++
 		}
 	}
-	return sum
 }
 
 // holds tells whether a condition is true of what a work is now. Some agents do not say of what they speak.
@@ -81,18 +71,18 @@ func holds(work *workv1.ManifestWork, kind string) bool {
 	return c != nil && c.Status == metav1.ConditionTrue && (c.ObservedGeneration == 0 || c.ObservedGeneration == work.Generation)
 }
 
-// verifiedOf says whether the placements are there and select clusters.
-func verifiedOf(s *state, all []*progress, sum workv1alpha1.ManifestWorkReplicaSetSummary) metav1.Condition {
+// verified says whether the placements are there and select clusters.
+func (e *evaluation) verified(sum workv1alpha1.ManifestWorkReplicaSetSummary) metav1.Condition {
 	is := func(status metav1.ConditionStatus, reason, message string) metav1.Condition {
 		return metav1.Condition{Type: workv1alpha1.ManifestWorkReplicaSetConditionPlacementVerified, Status: status, Reason: reason, Message: message}
 	}
-	for _, p := range all {
+	for _, p := range e.placements {
 		if p.chosen.Missing {
 			return is(metav1.ConditionFalse, workv1alpha1.ReasonPlacementDecisionNotFound,
-				fmt.Sprintf("placement %s/%s does not exist: create it; the %d works that were made for it stay until then", s.object.Namespace, p.name, len(p.works)))
+				fmt.Sprintf("placement %s/%s does not exist: create it; the %d works that were made for it stay until then", e.set.Namespace, p.name, p.works))
 		}
 	}
-	for _, p := range all {
+	for _, p := range e.placements {
 		if p.wrong != nil {
 			return is(metav1.ConditionFalse, workv1alpha1.ReasonNotAsExpected, fmt.Sprintf("placement %s: %s", p.name, p.wrong))
 		}
@@ -103,12 +93,12 @@ func verifiedOf(s *state, all []*progress, sum workv1alpha1.ManifestWorkReplicaS
 	return is(metav1.ConditionTrue, workv1alpha1.ReasonAsExpected, fmt.Sprintf("%d clusters are selected", sum.DesiredTotal))
 }
 
-// rolledOutOf says how far the rollout is.
-func rolledOutOf(s *state, all []*progress) metav1.Condition {
+// rolledOut says how far the rollout is.
+func (e *evaluation) rolledOut(troubles []string) metav1.Condition {
 	condition := metav1.Condition{Type: workv1alpha1.ManifestWorkReplicaSetConditionPlacementRolledOut, Status: metav1.ConditionFalse, Reason: workv1alpha1.ReasonProgressing}
 	complete := true
 	var texts []string
-	for _, p := range all {
+	for _, p := range e.placements {
 		switch {
 		case p.chosen.Missing || p.wrong != nil:
 			complete = false
@@ -117,12 +107,12 @@ func rolledOutOf(s *state, all []*progress) metav1.Condition {
 			texts = append(texts, fmt.Sprintf("placement %s: %s", p.name, p.tell()))
 		}
 	}
-	texts = append(texts, s.troubles...)
+	texts = append(texts, troubles...)
 	switch {
-	case complete && len(s.troubles) == 0:
+	case complete && len(troubles) == 0:
 		condition.Status, condition.Reason, condition.Message = metav1.ConditionTrue, workv1alpha1.ReasonComplete, "all selected clusters have succeeded"
 		return condition
-	case rollout.Paused(s.object.Annotations):
+	case rollout.Paused(e.set.Annotations):
 		condition.Reason = reasonPaused
 		texts = append([]string{"no cluster gets new content while annotation " + rollout.PausedAnnotation + " is \"true\""}, texts...)
 	}
@@ -199,8 +189,8 @@ func leaving(s *state, set *workv1alpha1.ManifestWorkReplicaSet) workv1alpha1.Ma
 	return status
 }
 
-// rolledOut is the reason of a set's condition, for comparison.
-func rolledOut(conditions []metav1.Condition) string {
+// reasonOf is how far the conditions of a set say that its rollout is, for comparison.
+func reasonOf(conditions []metav1.Condition) string {
 	if c := meta.FindStatusCondition(conditions, workv1alpha1.ManifestWorkReplicaSetConditionPlacementRolledOut); c != nil {
 		return c.Reason
 	}

@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -15,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/retry"
 	workv1 "open-cluster-management.io/api/work/v1"
-	workv1alpha1 "open-cluster-management.io/api/work/v1alpha1"
 
 	"nave/pkg/replicas"
 )
@@ -25,34 +22,8 @@ const (
 	attempts = 5  // at a name that nobody else has
 )
 
-// labelsOf are the labels of a work of a set: those of the set, and upstream's two.
-func labelsOf(set *workv1alpha1.ManifestWorkReplicaSet, placement string) map[string]string {
-	all := maps.Clone(set.Labels)
-	if all == nil {
-		all = map[string]string{}
-	}
-	all[replicas.SetLabel] = replicas.SetValue(set.Namespace, set.Name)
-	all[replicas.PlacementLabel] = replicas.PlacementValue(placement)
-	return all
-}
-
-func namesOf(labels map[string]string) string {
-	return strings.Join(slices.Sorted(maps.Keys(labels)), ",")
-}
-
-// labelled tells whether a work has the labels of its set, and none that were.
-func labelled(set *workv1alpha1.ManifestWorkReplicaSet, placement string, work *workv1.ManifestWork) bool {
-	wanted := labelsOf(set, placement)
-	for key, value := range wanted {
-		if have, ok := work.Labels[key]; !ok || have != value {
-			return false
-		}
-	}
-	return work.Annotations[replicas.LabelsAnnotation] == namesOf(wanted)
-}
-
 // write makes the changes. One cluster that cannot be written to does not hold up the others.
-func (c *Controller) write(ctx context.Context, s *state, p *plan) []error {
+func (c *Controller) write(ctx context.Context, s *state, e *evaluation) []error {
 	c.mu.Lock()
 	s.gone = map[types.UID]bool{}
 	c.mu.Unlock()
@@ -63,19 +34,19 @@ func (c *Controller) write(ctx context.Context, s *state, p *plan) []error {
 	}()
 	var group errgroup.Group
 	group.SetLimit(atATime)
-	results := make([]error, len(p.writes)+len(p.removes))
-	for i, w := range p.writes {
+	results := make([]error, len(e.writes)+len(e.removes))
+	for i, w := range e.writes {
 		group.Go(func() error {
-			if err := c.put(ctx, s, p, w); err != nil {
+			if err := c.put(ctx, s, e, w); err != nil {
 				results[i] = fmt.Errorf("cluster %s: %w", w.cluster, err)
 			}
 			return nil
 		})
 	}
-	for i, r := range p.removes {
+	for i, r := range e.removes {
 		group.Go(func() error {
 			if err := c.remove(ctx, s, r); err != nil {
-				results[len(p.writes)+i] = fmt.Errorf("cluster %s: %w", r.Namespace, err)
+				results[len(e.writes)+i] = fmt.Errorf("cluster %s: %w", r.Namespace, err)
 			}
 			return nil
 		})
@@ -85,13 +56,13 @@ func (c *Controller) write(ctx context.Context, s *state, p *plan) []error {
 }
 
 // put writes a work, and takes notice of what became of it.
-func (c *Controller) put(ctx context.Context, s *state, p *plan, w write) error {
+func (c *Controller) put(ctx context.Context, s *state, e *evaluation, w write) error {
 	var work *workv1.ManifestWork
 	var err error
 	if w.there == nil {
-		work, err = c.create(ctx, p, w)
+		work, err = c.create(ctx, e, w)
 	} else {
-		work, err = c.change(ctx, p, w)
+		work, err = c.change(ctx, e, w)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -99,7 +70,7 @@ func (c *Controller) put(ctx context.Context, s *state, p *plan, w write) error 
 	case errors.Is(err, errNotOurs):
 		s.unsee(w.there.ManifestWork, true)
 	case err == nil:
-		s.wrote(work, p.content)
+		s.wrote(work, e.content)
 	}
 	return err
 }
@@ -115,17 +86,17 @@ var (
 func passing(err error) bool { return errors.Is(err, errPassing) || apierrors.IsConflict(err) }
 
 // create makes a work, or finds one that was made and not seen.
-func (c *Controller) create(ctx context.Context, p *plan, w write) (*workv1.ManifestWork, error) {
+func (c *Controller) create(ctx context.Context, e *evaluation, w write) (*workv1.ManifestWork, error) {
 	works := c.Works.WorkV1().ManifestWorks(w.cluster)
-	labels := labelsOf(p.set, w.placement)
 	for attempt := range attempts {
 		work := &workv1.ManifestWork{
 			ObjectMeta: metav1.ObjectMeta{
-				Name: replicas.WorkName(p.set, w.placement, attempt), GenerateName: p.set.Name, Namespace: w.cluster, Labels: labels,
-				Annotations: map[string]string{replicas.WrittenAnnotation: c.stamp(), replicas.LabelsAnnotation: namesOf(labels)},
+				Name: replicas.WorkName(e.set, w.placement, attempt), GenerateName: e.set.Name, Namespace: w.cluster,
+				Annotations: map[string]string{replicas.WrittenAnnotation: c.stamp()},
 			},
-			Spec: *p.set.Spec.ManifestWorkTemplate.DeepCopy(),
+			Spec: *e.set.Spec.ManifestWorkTemplate.DeepCopy(),
 		}
+		w.marks.put(work)
 		made, err := works.Create(ctx, work, metav1.CreateOptions{})
 		if !apierrors.IsAlreadyExists(err) {
 			return made, err
@@ -136,37 +107,36 @@ func (c *Controller) create(ctx context.Context, p *plan, w write) (*workv1.Mani
 			return nil, fmt.Errorf("%w: work %s went just now", errPassing, work.Name)
 		case err != nil:
 			return nil, err
-		case other.Labels[replicas.SetLabel] == labels[replicas.SetLabel]:
+		case w.marks.of(other):
 			return other, nil
 		}
 	}
-	return nil, fmt.Errorf("all names for a work of the set are taken by others, such as %s", replicas.WorkName(p.set, w.placement, 0))
+	return nil, fmt.Errorf("all names for a work of the set are taken by others, such as %s", replicas.WorkName(e.set, w.placement, 0))
 }
 
 func (c *Controller) stamp() string { return c.Clock.Now().UTC().Format(time.RFC3339) }
 
 // change gives a work that there is the content, the labels, or both. What others put on the work stays: it is read first, as
 // the copy in the cache lacks its content, and agents write it all the time.
-func (c *Controller) change(ctx context.Context, p *plan, w write) (*workv1.ManifestWork, error) {
+func (c *Controller) change(ctx context.Context, e *evaluation, w write) (*workv1.ManifestWork, error) {
 	works := c.Works.WorkV1().ManifestWorks(w.cluster)
-	labels := labelsOf(p.set, w.placement)
 	var after *workv1.ManifestWork
 	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		work, err := works.Get(ctx, w.there.Name, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
-		if work.UID != w.there.UID || work.Labels[replicas.SetLabel] != labels[replicas.SetLabel] {
+		if work.UID != w.there.UID || !w.marks.of(work) {
 			return errNotOurs
 		}
 		if work.DeletionTimestamp != nil {
 			after = work
 			return nil
 		}
-		relabel(work, labels)
+		w.marks.put(work)
 		if w.content {
 			work.Annotations[replicas.WrittenAnnotation] = c.stamp()
-			work.Spec = p.set.Spec.ManifestWorkTemplate
+			work.Spec = e.set.Spec.ManifestWorkTemplate
 		}
 		after, err = works.Update(ctx, work, metav1.UpdateOptions{})
 		return err
@@ -175,15 +145,6 @@ func (c *Controller) change(ctx context.Context, p *plan, w write) (*workv1.Mani
 		return nil, errNotOurs
 	}
 	return after, err
-}
-
-// relabel gives a work the labels of its set, and takes those away that the set had before.
-func relabel(work *workv1.ManifestWork, wanted map[string]string) {
-	for key := range strings.SplitSeq(work.Annotations[replicas.LabelsAnnotation], ",") {
-		delete(work.Labels, key)
-	}
-	maps.Copy(work.Labels, wanted) // it is found by a label, so it has some
-	metav1.SetMetaDataAnnotation(&work.ObjectMeta, replicas.LabelsAnnotation, namesOf(wanted))
 }
 
 // remove deletes a work, and takes notice that it is going or gone.

@@ -154,7 +154,6 @@ func (w *world) unplace() {
 // step looks at the set once, and gives the clusters that got the content, and those that lost their work.
 func (w *world) step() (written, removed []string) {
 	w.t.Helper()
-	w.clock.Step(pace)
 	w.api.log = nil
 	w.again, w.err = w.reconcile(w.t.Context(), "n.web")
 	for _, line := range w.api.log {
