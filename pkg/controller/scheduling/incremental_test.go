@@ -33,22 +33,67 @@ type history struct {
 // started and finds the objects as they are then: what they say of each cluster, and what they decide. A placement that
 // nothing asks to be evaluated has to be as a new controller would have it.
 func TestAsIfItHadJustStarted(t *testing.T) {
+	histories(t, func(h *history) {
+		for range 40 {
+			for range 1 + h.IntN(3) {
+				h.happen()
+			}
+			h.compare()
+		}
+	})
+}
+
+// histories calls f with controllers that know nothing but a set. A failure shows the seed, which makes the same events again.
+func histories(t *testing.T, f func(h *history)) {
 	first := rand.Uint64()
-	for round := range uint64(50) {
+	for round := range uint64(30) {
 		seed := first + round
 		if !t.Run(fmt.Sprint("seed ", seed), func(t *testing.T) {
 			h := &history{world: newWorld(t), Rand: rand.New(rand.NewPCG(seed, 0)), until: map[string]time.Time{}}
 			h.set("s", "n")
-			for range 40 {
-				for range 1 + h.IntN(3) {
-					h.happen()
-				}
-				h.compare()
-			}
+			f(h)
 		}) {
 			return
 		}
 	}
+}
+
+// TestWritesFail has many writes fail, some of them for good since their placement is gone before they are tried again. Once
+// they succeed, everything is as if they always had.
+func TestWritesFail(t *testing.T) {
+	histories(t, func(h *history) {
+		for range 12 {
+			for range 1 + h.IntN(6) {
+				h.happen()
+				for _, name := range h.due() {
+					if !h.tried(name) {
+						h.enqueue("n/" + name) // as an error does
+					}
+				}
+			}
+			for _, name := range []string{"p", "q", "r"} {
+				if t := h.targets["n/"+name]; t != nil && t.object != nil {
+					h.decided(name)
+					h.until[name] = h.world.until
+					h.check(t)
+				}
+			}
+			h.compare()
+		}
+	})
+}
+
+// tried evaluates a placement whose writes may fail, and tells whether none did.
+func (h *history) tried(name string) bool {
+	t := h.targets["n/"+name]
+	if t == nil || t.object == nil {
+		return true
+	}
+	o, err := h.decide(t, h.clock.Now())
+	require.NoError(h.t, err)
+	ok := h.take(t, o, func() bool { return h.IntN(3) == 0 })
+	h.note("placement %s is evaluated, and all is written: %t", name, ok)
+	return ok
 }
 
 func (h *history) note(format string, arguments ...any) {
@@ -304,10 +349,44 @@ func (h *history) compare() {
 			require.Equal(h.t, stated(fresh, name), stated(h.world, name), "placement %s after\n%s", name, h.told())
 			require.Equal(h.t, fresh.until, h.world.until, "placement %s after\n%s", name, h.told())
 			h.until[name] = h.world.until
+			h.check(t)
 		} else if !restless(t.object) {
 			before := h.there(name)
 			require.Equal(h.t, fresh.decided(name), before, "placement %s, which is not evaluated, after\n%s", name, h.told())
 		}
+	}
+}
+
+// check looks at what has just been decided by itself.
+func (h *history) check(t *target) {
+	if disabled(t.object) {
+		return // with what it had, be it half written
+	}
+	seen := map[string]bool{}
+	for _, d := range t.decisions {
+		for _, name := range clustersOf(d) {
+			require.False(h.t, seen[name], "%s is selected twice after\n%s", name, h.told())
+			seen[name] = true
+		}
+	}
+	for name := range seen {
+		mc := h.clusters[name]
+		require.True(h.t, mc != nil && mc.DeletionTimestamp == nil, "%s is not there, or not for long, after\n%s", name, h.told())
+		require.Contains(h.t, []string{"s", "s2", "s3"}, mc.Labels[clusterv1beta2.ClusterSetLabel])
+	}
+	x, err := h.explain(t.object, true)
+	require.NoError(h.t, err)
+	for _, c := range x.Clusters {
+		require.Equal(h.t, !c.Selected, c.Filter != "" && c.Reason != "", "what keeps %s out after\n%s", c.Name, h.told())
+	}
+	if !restless(t.object) {
+		before := h.there(t.name)
+		h.writes = 0
+		require.Equal(h.t, before, h.decided(t.name), "evaluated again after\n%s", h.told())
+		require.Zero(h.t, h.writes, "evaluated again after\n%s", h.told())
+	}
+	if n := t.object.Spec.NumberOfClusters; n != nil && len(x.Clusters) > 0 {
+		require.LessOrEqual(h.t, len(seen), int(*n), "selected after\n%s", h.told())
 	}
 }
 

@@ -170,7 +170,8 @@ func (t *target) see(d *clusterv1beta1.PlacementDecision, gone bool, f *fleet) b
 		f.release(m)
 	}
 	for _, name := range after {
-		if m := f.member(name); t.home(m) == "" {
+		m := f.member(name)
+		if home := t.home(m); home == "" || d.Name < home { // of two, always the same one
 			t.move(m, d.Name)
 		}
 	}

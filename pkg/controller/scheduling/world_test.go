@@ -162,23 +162,7 @@ func (w *world) decided(name string) map[string][]string {
 	o, err := w.decide(t, w.clock.Now())
 	require.NoError(w.t, err)
 	w.until = o.until
-	for _, step := range [][]*clusterv1beta1.PlacementDecision{o.changes.arrivals, o.changes.departures} {
-		for _, d := range step {
-			w.writes++
-			written := d.DeepCopy()
-			written.ResourceVersion = w.next()
-			w.decisionChanged(t.decisions[d.Name], written)
-		}
-	}
-	for _, d := range o.changes.surplus {
-		w.writes++
-		w.decisionChanged(d, nil)
-	}
-	if o.status != nil {
-		p := t.object.DeepCopy()
-		p.Status, p.ResourceVersion = *o.status, w.next()
-		w.placementChanged(t.object, p)
-	}
+	require.True(w.t, w.take(t, o, func() bool { return false }))
 	w.tell(o)
 	clear(w.queued) // what was taken for written is no news
 	all := map[string][]string{}
@@ -186,6 +170,39 @@ func (w *world) decided(name string) map[string][]string {
 		all[name] = clustersOf(d)
 	}
 	return all
+}
+
+// take makes writes come true unless they fail, one step after the other, and tells whether all did.
+func (w *world) take(t *target, o *outcome, fails func() bool) bool {
+	ok := true
+	for i, step := range [][]*clusterv1beta1.PlacementDecision{o.changes.arrivals, o.changes.departures, o.changes.surplus} {
+		for _, d := range step {
+			if fails() {
+				ok = false
+				continue // others of the same step are written all the same
+			}
+			w.writes++
+			if i == 2 {
+				w.decisionChanged(d, nil)
+				continue
+			}
+			written := d.DeepCopy()
+			written.ResourceVersion = w.next()
+			w.decisionChanged(t.decisions[d.Name], written)
+		}
+		if !ok {
+			return false
+		}
+	}
+	if o.status != nil {
+		if fails() {
+			return false
+		}
+		p := t.object.DeepCopy()
+		p.Status, p.ResourceVersion = *o.status, w.next()
+		w.placementChanged(t.object, p)
+	}
+	return true
 }
 
 // says is how a placement is satisfied.
