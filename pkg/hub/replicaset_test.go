@@ -18,6 +18,8 @@ import (
 	workv1 "open-cluster-management.io/api/work/v1"
 	workv1alpha1 "open-cluster-management.io/api/work/v1alpha1"
 	"sigs.k8s.io/yaml"
+
+	"nave/pkg/replicas"
 )
 
 // replicated is a set of works in its namespace, with clusters that are its own.
@@ -55,9 +57,15 @@ func (r *replicated) create(name, spec string) *workv1alpha1.ManifestWorkReplica
 // made waits until the works of the namespace's sets are in these clusters, and gives them in that order.
 func (r *replicated) made(clusters ...string) []workv1.ManifestWork {
 	r.Helper()
+	return r.madeFor("p", clusters...)
+}
+
+// madeFor is made for another placement than p.
+func (r *replicated) madeFor(placement string, clusters ...string) []workv1.ManifestWork {
+	r.Helper()
 	var works []workv1.ManifestWork
 	eventually(r.T, "works of "+strings.Join(clusters, ", "), func() error {
-		all, err := r.works.WorkV1().ManifestWorks("").List(r.ctx, metav1.ListOptions{LabelSelector: "work.open-cluster-management.io/placementname=p"})
+		all, err := r.works.WorkV1().ManifestWorks("").List(r.ctx, metav1.ListOptions{LabelSelector: replicas.PlacementLabel + "=" + placement})
 		if err != nil {
 			return err
 		}
@@ -141,6 +149,54 @@ func TestReplicaSetFollows(t *testing.T) {
 	r.made("follows-a", "follows-b") // a deleted placement takes nothing away
 	require.NoError(t, r.works.WorkV1alpha1().ManifestWorkReplicaSets(r.namespace).Delete(r.ctx, name, metav1.DeleteOptions{}))
 	r.made()
+}
+
+// TestReplicaSetNames: names and labels may be as long as an API server takes them, and sets whose names begin alike have works
+// of their own.
+func TestReplicaSetNames(t *testing.T) {
+	namespace := strings.Repeat("n", 63)
+	r := &replicated{newAdministrator(t), namespace}
+	r.team(namespace, 0)
+	for _, cluster := range []string{"names-1", "names-2"} {
+		r.cluster(cluster, namespace, "")
+	}
+	r.place(namespace, "p", silent)
+	r.chooses(namespace, "p", "names-1", "names-2")
+	long := strings.Repeat("long.", 50)
+	names := []string{long + "one", long + "two", "one"}
+	key, value := strings.Repeat("prefix.", 36)+"x/"+strings.Repeat("k", 63), strings.Repeat("v", 63)
+	for _, name := range names {
+		set := &workv1alpha1.ManifestWorkReplicaSet{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{key: value}}}
+		require.NoError(t, yaml.UnmarshalStrict([]byte(oneMap), &set.Spec))
+		_, err := r.works.WorkV1alpha1().ManifestWorkReplicaSets(namespace).Create(r.ctx, set, metav1.CreateOptions{})
+		require.NoError(t, err)
+	}
+	count := func(name string, want int) {
+		eventually(t, "works of "+name, func() error {
+			list, err := r.works.WorkV1().ManifestWorks("").List(r.ctx, metav1.ListOptions{LabelSelector: replicas.SetLabel + "=" + replicas.SetValue(namespace, name)})
+			if err == nil && len(list.Items) != want {
+				err = fmt.Errorf("%d", len(list.Items))
+			}
+			for _, work := range list.Items {
+				if work.Labels[key] != value {
+					err = errors.Join(err, fmt.Errorf("labels are %v", work.Labels))
+				}
+			}
+			return err
+		})
+	}
+	for _, name := range names {
+		count(name, 2)
+		r.condition(name, "PlacementVerified", "AsExpected")
+	}
+	r.label("names-2", clusterv1beta2.ClusterSetLabel, "default")
+	for _, name := range names {
+		count(name, 1)
+	}
+	require.NoError(t, r.works.WorkV1alpha1().ManifestWorkReplicaSets(namespace).Delete(r.ctx, names[0], metav1.DeleteOptions{}))
+	count(names[0], 0)
+	count(names[1], 1)
+	count(names[2], 1)
 }
 
 // TestReplicaSetLeaves is how a set and its works go (case ocm-988).

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/utils/clock"
 	clusterinformers "open-cluster-management.io/api/client/cluster/informers/externalversions"
+	managedlisters "open-cluster-management.io/api/client/cluster/listers/cluster/v1"
 	clusterlisters "open-cluster-management.io/api/client/cluster/listers/cluster/v1beta1"
 	workclient "open-cluster-management.io/api/client/work/clientset/versioned"
 	workinformers "open-cluster-management.io/api/client/work/informers/externalversions"
@@ -48,6 +49,7 @@ type Controller struct {
 	Config
 	loop       *reconcile.Loop
 	enqueue    func(value string)
+	clusters   managedlisters.ManagedClusterLister
 	placements clusterlisters.PlacementLister
 	decisions  cache.Indexer
 	synced     []cache.InformerSynced
@@ -61,12 +63,14 @@ const byPlacement = "placement"
 
 // New registers for the events that matter.
 func New(c Config) (*Controller, error) {
-	works, clusters := c.WorkInformers.Work(), c.ClusterInformers.Cluster().V1beta1()
+	works, clusters, managed := c.WorkInformers.Work(), c.ClusterInformers.Cluster().V1beta1(), c.ClusterInformers.Cluster().V1().ManagedClusters()
 	a := &Controller{
 		Config:     c,
+		clusters:   managed.Lister(),
 		placements: clusters.Placements().Lister(),
 		decisions:  clusters.PlacementDecisions().Informer().GetIndexer(),
 		states:     map[string]*state{},
+		synced:     []cache.InformerSynced{managed.Informer().HasSynced},
 	}
 	a.loop = reconcile.NewPaced("replicaset", c.Log, workers, pace, a.reconcile)
 	a.enqueue = a.loop.Add

@@ -1,13 +1,16 @@
 package replicaset
 
 import (
+	"slices"
+
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	clusterv1beta1 "open-cluster-management.io/api/cluster/v1beta1"
 
 	"nave/pkg/replicas"
 )
 
-// selectionOf is what a placement selects, as far as informers know.
+// selectionOf is what a placement selects, as far as informers know. Clusters that are being deleted are not in its groups any
+// more, whatever the decisions still say: their works are taken away meanwhile, and would be made again.
 func (c *Controller) selectionOf(namespace, name string) (replicas.Selection, error) {
 	p, err := c.placements.Placements(namespace).Get(name)
 	if apierrors.IsNotFound(err) {
@@ -26,5 +29,15 @@ func (c *Controller) selectionOf(namespace, name string) (replicas.Selection, er
 			decisions = append(decisions, d)
 		}
 	}
-	return replicas.SelectionOf(p, decisions), nil
+	s := replicas.SelectionOf(p, decisions)
+	for i := range s.Groups {
+		s.Groups[i].Clusters = slices.DeleteFunc(s.Groups[i].Clusters, c.leaves)
+	}
+	return s, nil
+}
+
+// leaves tells whether a cluster is being deleted.
+func (c *Controller) leaves(cluster string) bool {
+	mc, err := c.clusters.Get(cluster)
+	return err == nil && mc.DeletionTimestamp != nil
 }
