@@ -9,7 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/warning"
+	workv1 "open-cluster-management.io/api/work/v1"
 	workv1alpha1 "open-cluster-management.io/api/work/v1alpha1"
 )
 
@@ -60,11 +65,17 @@ func TestValidateReplicaSet(t *testing.T) {
 		s.Spec.ManifestWorkTemplate = workOf(manifests...).Spec
 		return s
 	}
+	by := func(account, manifest string) *workv1alpha1.ManifestWorkReplicaSet {
+		s := set(manifest)
+		s.Spec.ManifestWorkTemplate.Executor = executedBy(workOf(), &workv1.ManifestWorkSubjectServiceAccount{Namespace: "d", Name: account}).Spec.Executor
+		return s
+	}
 	large := `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"m"},"data":{"x":"` + strings.Repeat("x", 600) + `"}}`
 	for _, test := range []struct {
 		name     string
 		set, old *workv1alpha1.ManifestWorkReplicaSet
 		off      bool
+		checked  bool // NilExecutorValidating
 		want     string
 		warned   bool
 	}{
@@ -77,12 +88,27 @@ func TestValidateReplicaSet(t *testing.T) {
 		{name: "a template that got worse", set: set(large), old: set(configMap("a")), want: "bytes which exceeds the 600 limit"},
 		{name: "finalizer of one that an older rule let pass", set: set(large), old: set(large)},
 		{name: "the feature is off", set: set(configMap("a")), off: true, warned: true},
+		{name: "executor", set: by("deployer", configMap("a"))},
+		{name: "executor that one may not use", set: by("root", configMap("a")), want: "user alice cannot manipulate the Manifestwork with executor d/root in all namespaces"},
+		{name: "executor that one may use in some namespaces", set: by("errand", configMap("a")), want: "executor d/errand in all namespaces"},
+		{name: "another executor", set: by("root", configMap("a")), old: by("deployer", configMap("a")), want: "executor d/root in all namespaces"},
+		{name: "executor that somebody else set before", set: by("root", configMap("b")), old: by("root", configMap("a"))},
+		{name: "no executor, checked", set: set(configMap("a")), checked: true, want: "executor /klusterlet-work-sa in all namespaces"},
 		{name: "the feature is off, nothing changes", set: set(configMap("a")), old: set(configMap("a")), off: true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			rules := &Rules{LimitBytes: 600, ReplicaSets: func() bool { return !test.off }}
+			rules := &Rules{LimitBytes: 600, ReplicaSets: func() bool { return !test.off }, NilExecutorChecked: func() bool { return test.checked },
+				Authorizer: authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+					everywhere := a.GetNamespace() == metav1.NamespaceAll && a.GetName() == "system:serviceaccount:d:deployer"
+					if a.GetVerb() == "execute-as" && (everywhere || a.GetNamespace() != "" && a.GetName() == "system:serviceaccount:d:errand") {
+						return authorizer.DecisionAllow, "", nil
+					}
+					return authorizer.DecisionNoOpinion, "", nil
+				})}
 			said := &warnings{}
-			err := rules.ValidateReplicaSet(warning.WithWarningRecorder(context.Background(), said), nil, test.set, test.old)
+			a := admission.NewAttributesRecord(test.set, nil, schema.GroupVersion(workv1alpha1.GroupVersion).WithKind("ManifestWorkReplicaSet"), "teams", "s",
+				schema.GroupVersion(workv1alpha1.GroupVersion).WithResource("manifestworkreplicasets"), "", admission.Create, nil, false, &user.DefaultInfo{Name: "alice"})
+			err := rules.ValidateReplicaSet(warning.WithWarningRecorder(context.Background(), said), a, test.set, test.old)
 			if test.warned {
 				require.Len(t, *said, 1)
 				require.Contains(t, (*said)[0], "ManifestWorkReplicaSet feature is disabled")
