@@ -4,14 +4,17 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/kubernetes"
+	"k8s.io/apimachinery/pkg/util/sets"
 	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
 	clusterclient "open-cluster-management.io/api/client/cluster/clientset/versioned"
 	workclient "open-cluster-management.io/api/client/work/clientset/versioned"
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
@@ -19,6 +22,9 @@ import (
 
 // fleetClients fill a hub at the same time.
 const fleetClients = 16
+
+// fillPatience is enough for ten thousand accepted clusters on a slow machine.
+const fillPatience = 40 * time.Minute
 
 // What the clusters of a simulated fleet are divided by: each has one of these many sites, tiers, zones and providers.
 const (
@@ -41,11 +47,11 @@ func tier(i int) string          { return fmt.Sprintf("tier-%d", i%tiers) }
 func zone(i int) string          { return fmt.Sprintf("zone-%d", i%zones) }
 func provider(i int) string      { return fmt.Sprintf("provider-%d", i%providers) }
 
-// simulated is an accepted cluster that no agent serves.
-func simulated(i int) *clusterv1.ManagedCluster {
+// simulated is a cluster that no agent serves.
+func simulated(i int, accepted bool) *clusterv1.ManagedCluster {
 	return &clusterv1.ManagedCluster{
 		ObjectMeta: metav1.ObjectMeta{Name: simulatedName(i), Labels: map[string]string{siteLabel: site(i), tierLabel: tier(i), zoneLabel: zone(i)}},
-		Spec:       clusterv1.ManagedClusterSpec{HubAcceptsClient: true},
+		Spec:       clusterv1.ManagedClusterSpec{HubAcceptsClient: accepted},
 	}
 }
 
@@ -74,17 +80,18 @@ type fleet struct {
 	metadata  metadata.Interface
 }
 
-// newFleet starts a hub and fills it with clusters.
-func newFleet(ctx context.Context, nave, dir string, size int) (*fleet, error) {
+// newFleet starts a hub and fills it with clusters. Accepted ones have a namespace each, and whatever else the hub keeps for
+// those that join: about ten objects, which take longer to make than anything that is measured here.
+func newFleet(ctx context.Context, nave, dir string, size int, accepted bool) (*fleet, error) {
 	f := &fleet{nave: nave, dir: dir, size: size}
 	if _, err := f.start(ctx); err != nil {
 		return nil, err
 	}
 	all := make([]*clusterv1.ManagedCluster, size)
 	for i := range all {
-		all[i] = simulated(i)
+		all[i] = simulated(i, accepted)
 	}
-	if err := accept(ctx, dir, all, reported); err != nil {
+	if err := fill(ctx, dir, all, reported); err != nil {
 		f.hub.stop()
 		return nil, err
 	}
@@ -121,11 +128,12 @@ func (f *fleet) connect() error {
 	return err
 }
 
-// accept creates clusters, writes the status that each has by its index if there is one, and waits for their namespaces.
-func accept(ctx context.Context, dir string, all []*clusterv1.ManagedCluster, status func(int) clusterv1.ManagedClusterStatus) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+// fill creates clusters, writes the status that each has by its index if there is one, and waits for the namespaces of those
+// that are accepted.
+func fill(ctx context.Context, dir string, all []*clusterv1.ManagedCluster, status func(int) clusterv1.ManagedClusterStatus) error {
+	ctx, cancel := context.WithTimeout(ctx, fillPatience)
 	defer cancel()
-	kube, config, err := clientFor(adminKubeconfig(dir))
+	_, config, err := clientFor(adminKubeconfig(dir))
 	if err != nil {
 		return err
 	}
@@ -133,22 +141,23 @@ func accept(ctx context.Context, dir string, all []*clusterv1.ManagedCluster, st
 	if err != nil {
 		return err
 	}
-	creating, ctx := errgroup.WithContext(ctx)
+	creating, group := errgroup.WithContext(ctx)
 	creating.SetLimit(fleetClients)
 	for i, mc := range all {
 		creating.Go(func() error {
-			if _, err := clusters.ClusterV1().ManagedClusters().Create(ctx, mc, metav1.CreateOptions{}); err != nil {
+			if _, err := clusters.ClusterV1().ManagedClusters().Create(group, mc, metav1.CreateOptions{}); err != nil {
 				return fmt.Errorf("create cluster %s: %w", mc.Name, err)
 			}
-			if status != nil {
-				if err := writeStatus(ctx, clusters, mc.Name, status(i)); err != nil {
-					return err
-				}
+			if status == nil {
+				return nil
 			}
-			return untilNamespace(ctx, kube, mc.Name)
+			return writeStatus(group, clusters, mc.Name, status(i))
 		})
 	}
-	return creating.Wait()
+	if err := creating.Wait(); err != nil {
+		return err
+	}
+	return untilNamespaces(ctx, config, all)
 }
 
 func writeStatus(ctx context.Context, clusters clusterclient.Interface, name string, status clusterv1.ManagedClusterStatus) error {
@@ -162,14 +171,27 @@ func writeStatus(ctx context.Context, clusters clusterclient.Interface, name str
 	return nil
 }
 
-func untilNamespace(ctx context.Context, kube kubernetes.Interface, name string) error {
+// untilNamespaces waits until each of the clusters has its namespace.
+func untilNamespaces(ctx context.Context, config *rest.Config, clusters []*clusterv1.ManagedCluster) error {
+	client, err := metadata.NewForConfig(config)
+	if err != nil {
+		return err
+	}
 	for {
-		_, err := kube.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
-		if err == nil {
+		list, err := client.Resource(corev1.SchemeGroupVersion.WithResource("namespaces")).List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+		if err != nil {
+			return fmt.Errorf("list namespaces: %w", err)
+		}
+		there := sets.New[string]()
+		for _, namespace := range list.Items {
+			there.Insert(namespace.Name)
+		}
+		i := slices.IndexFunc(clusters, func(mc *clusterv1.ManagedCluster) bool { return mc.Spec.HubAcceptsClient && !there.Has(mc.Name) })
+		if i < 0 {
 			return nil
 		}
-		if pause(ctx, pollReady) != nil {
-			return fmt.Errorf("namespace of cluster %s: %w", name, err)
+		if err := pause(ctx, pollJoined); err != nil {
+			return fmt.Errorf("namespace of cluster %s: %w", clusters[i].Name, err)
 		}
 	}
 }

@@ -49,8 +49,8 @@ func groups() []group {
 		{[]string{"growth"}, measureGrowth},
 		{[]string{"hub10k"}, measureStored},
 		{[]string{"agents"}, inLab(measureAgents)},
-		{[]string{"placements"}, atTwoSizes(measurePlacements)},
-		{[]string{"replicasets"}, atTwoSizes(measureReplicaSets)},
+		{[]string{"placements"}, atTwoSizes(false, measurePlacements)},
+		{[]string{"replicasets"}, atTwoSizes(true, measureReplicaSets)},
 	}
 }
 

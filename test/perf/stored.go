@@ -62,7 +62,7 @@ func measureStored(ctx context.Context, o options) ([]row, error) {
 	}
 	defer os.RemoveAll(dir)
 	what := fmt.Sprintf("hub with %d works of %d KiB", o.stored, storedBytes>>10)
-	took, filled, err := fill(ctx, o, dir)
+	took, filled, err := fillWithWorks(ctx, o, dir)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func measureStored(ctx context.Context, o options) ([]row, error) {
 	}, nil
 }
 
-func fill(ctx context.Context, o options, dir string) (time.Duration, memory, error) {
+func fillWithWorks(ctx context.Context, o options, dir string) (time.Duration, memory, error) {
 	hub, _, err := runHub(ctx, o.nave, dir)
 	if err != nil {
 		return 0, memory{}, err
@@ -111,7 +111,7 @@ func acceptClusters(ctx context.Context, dir string) error {
 	for i := range all {
 		all[i] = &clusterv1.ManagedCluster{ObjectMeta: metav1.ObjectMeta{Name: storedCluster(i)}, Spec: clusterv1.ManagedClusterSpec{HubAcceptsClient: true}}
 	}
-	return accept(ctx, dir, all, nil)
+	return fill(ctx, dir, all, nil)
 }
 
 // store creates n works of a size for the clusters in turn, and returns how long it took.
