@@ -20,8 +20,8 @@ const (
 	// clusterVariable is the ManagedCluster in an expression, as it is in JSON.
 	clusterVariable = "managedCluster"
 
-	// costLimit bounds what the expressions of one predicate may cost for one cluster, in Kubernetes' units; a million is about
-	// a tenth of a second. It is less than upstream has, since all placements wait while one is evaluated.
+	// costLimit bounds what the expressions of a placement may cost for one cluster, in Kubernetes' units; a million is about a
+	// tenth of a second. It is less than upstream has for one predicate: ten thousand clusters are to be looked at.
 	costLimit = 100_000
 
 	// maxExpressions bounds the expressions of one predicate.
@@ -180,17 +180,12 @@ func quoted(text string) string {
 }
 
 // refuses tells why a cluster does not match, empty if it does. What cannot be evaluated does not match.
-func (s *celSelector) refuses(view map[string]any) string {
-	left := uint64(costLimit)
+func (s *celSelector) refuses(view map[string]any, budget *budget) string {
 	for _, e := range s.all {
-		value, details, err := e.program.Eval(map[string]any{clusterVariable: view})
+		value, err := e.eval(view, budget)
 		if err != nil {
 			return fmt.Sprintf("expression %s fails: %v", quoted(e.text), firstLine(err))
 		}
-		if cost := details.ActualCost(); cost == nil || *cost > left {
-			return fmt.Sprintf("expression %s fails: the expressions of its predicate cost more than the limit of %d", quoted(e.text), costLimit)
-		}
-		left -= *details.ActualCost()
 		switch holds, ok := value.Value().(bool); {
 		case !ok:
 			return fmt.Sprintf("expression %s gives %s, not bool", quoted(e.text), value.Type().TypeName())
@@ -199,4 +194,32 @@ func (s *celSelector) refuses(view map[string]any) string {
 		}
 	}
 	return ""
+}
+
+func (e *celExpression) eval(view map[string]any, budget *budget) (ref.Val, error) {
+	overspent := fmt.Errorf("the expressions of the placement cost more than the limit of %d", costLimit)
+	if budget.left == 0 {
+		return nil, overspent
+	}
+	value, details, err := e.program.Eval(map[string]any{clusterVariable: view})
+	// One that fails has cost something, too: the limit that it was stopped at, it may be.
+	if !budget.pays(details) && err == nil {
+		err = overspent
+	}
+	return value, err
+}
+
+// budget is what expressions may still cost for one cluster.
+type budget struct{ left uint64 }
+
+func newBudget() *budget { return &budget{costLimit} }
+
+// pays takes off what an evaluation has cost, and tells whether there was enough. A cost that nobody knows is too much.
+func (b *budget) pays(details *cel.EvalDetails) bool {
+	if details == nil || details.ActualCost() == nil || *details.ActualCost() > b.left {
+		b.left = 0
+		return false
+	}
+	b.left -= *details.ActualCost()
+	return true
 }

@@ -96,6 +96,27 @@ func TestExpressions(t *testing.T) {
 	}
 }
 
+// TestBudgetOfAPlacement has two predicates: what the first one costs is not there for the second.
+func TestBudgetOfAPlacement(t *testing.T) {
+	c := compiler(t, nil)
+	const dear = `"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa".split("").all(a, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa".split("").all(b, "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa".split("").all(c, a == b && b == c)))`
+	for _, test := range []struct {
+		name, first string
+		matches     bool
+	}{
+		{"the first one is false", `managedCluster.metadata.name == "x"`, true},
+		{"the first one fails", `managedCluster.metadata.labels.none == "x"`, true},
+		{"the first one spends everything", dear, false},
+	} {
+		p := requiring(test.first)
+		p.Spec.Predicates = append(p.Spec.Predicates, requiring("true").Spec.Predicates...)
+		plan, err := c.Compile(p)
+		require.NoError(t, err)
+		require.True(t, plan.HasExpressions())
+		require.Equal(t, test.matches, plan.Matches(read[clusterv1.ManagedCluster](t, harbor)), test.name)
+	}
+}
+
 func TestWrongExpressions(t *testing.T) {
 	c := compiler(t, nil)
 	for _, test := range []struct{ name, expression, message string }{

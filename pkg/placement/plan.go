@@ -116,13 +116,10 @@ type Verdict struct {
 
 // Judge says whether a cluster may be selected.
 func (p *Plan) Judge(mc *clusterv1.ManagedCluster, now time.Time) Verdict {
-	if !p.matches(mc) {
+	if !p.Matches(mc) {
 		return Verdict{Refused: Predicate}
 	}
-	if len(mc.Spec.Taints) == 0 {
-		return Verdict{}
-	}
-	return p.judgeTaints(mc, now)
+	return p.JudgeTaints(mc, now)
 }
 
 // Why tells in one sentence why a cluster is refused, with the values that are the reason.

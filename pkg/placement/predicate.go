@@ -46,25 +46,29 @@ func compileLabels(selector *metav1.LabelSelector) (labels.Selector, error) {
 	return compiled, nil
 }
 
-// matches tells whether a cluster matches any of the predicates; without one, every cluster does.
-func (p *Plan) matches(mc *clusterv1.ManagedCluster) bool {
-	if len(p.predicates) == 0 {
-		return true
-	}
+// Matches tells whether a cluster matches any of the predicates; without one, every cluster does. That holds until the
+// cluster changes, or a score that the plan reads.
+func (p *Plan) Matches(mc *clusterv1.ManagedCluster) bool {
+	budget := newBudget()
 	for i := range p.predicates {
-		if p.predicates[i].matches(mc) {
+		if p.predicates[i].matches(mc, budget) {
 			return true
 		}
 	}
-	return false
+	return len(p.predicates) == 0
 }
 
-func (p *predicate) matches(mc *clusterv1.ManagedCluster) bool {
-	return p.labels.Matches(labels.Set(mc.Labels)) && p.claims.matches(mc) && p.refusedByCEL(mc) == ""
+// HasExpressions tells whether Matches evaluates expressions, which may take it a hundredth of a second.
+func (p *Plan) HasExpressions() bool {
+	return slices.ContainsFunc(p.predicates, func(by predicate) bool { return by.cel != nil })
+}
+
+func (p *predicate) matches(mc *clusterv1.ManagedCluster, budget *budget) bool {
+	return p.labels.Matches(labels.Set(mc.Labels)) && p.claims.matches(mc) && p.refusedByCEL(mc, budget) == ""
 }
 
 // refusedByCEL tells why expressions are not true of a cluster, empty if they are or there is none.
-func (p *predicate) refusedByCEL(mc *clusterv1.ManagedCluster) string {
+func (p *predicate) refusedByCEL(mc *clusterv1.ManagedCluster, budget *budget) string {
 	if p.cel == nil {
 		return ""
 	}
@@ -72,14 +76,15 @@ func (p *predicate) refusedByCEL(mc *clusterv1.ManagedCluster) string {
 	if err != nil {
 		return err.Error()
 	}
-	return p.cel.refuses(view)
+	return p.cel.refuses(view, budget)
 }
 
 // whyNoMatch says for each predicate what about the cluster it does not match.
 func (p *Plan) whyNoMatch(mc *clusterv1.ManagedCluster) string {
 	reasons := make([]string, 0, len(p.predicates))
+	budget := newBudget()
 	for i := range p.predicates {
-		reason := p.predicates[i].why(mc)
+		reason := p.predicates[i].why(mc, budget)
 		if !slices.Contains(reasons, reason) {
 			reasons = append(reasons, reason)
 		}
@@ -88,7 +93,7 @@ func (p *Plan) whyNoMatch(mc *clusterv1.ManagedCluster) string {
 }
 
 // why names the first requirement that a cluster does not meet.
-func (p *predicate) why(mc *clusterv1.ManagedCluster) string {
+func (p *predicate) why(mc *clusterv1.ManagedCluster, budget *budget) string {
 	requirements, _ := p.labels.Requirements()
 	for _, r := range requirements {
 		if !r.Matches(labels.Set(mc.Labels)) {
@@ -101,7 +106,7 @@ func (p *predicate) why(mc *clusterv1.ManagedCluster) string {
 			return unmet("claim", r, claims)
 		}
 	}
-	return p.refusedByCEL(mc)
+	return p.refusedByCEL(mc, budget)
 }
 
 func unmet(what string, r labels.Requirement, have labels.Set) string {

@@ -24,8 +24,9 @@ func (p *Plan) checkTolerations(spec *clusterv1beta1.PlacementSpec) error {
 	return nil
 }
 
-// judgeTaints looks at every taint. Two of one key with different effects are two taints (spec 10.2, C21).
-func (p *Plan) judgeTaints(mc *clusterv1.ManagedCluster, now time.Time) Verdict {
+// JudgeTaints says whether a cluster that matches may be selected. It looks at every taint: two of one key with different
+// effects are two taints (spec 10.2, C21).
+func (p *Plan) JudgeTaints(mc *clusterv1.ManagedCluster, now time.Time) Verdict {
 	var v Verdict
 	for i := range mc.Spec.Taints {
 		taint := &mc.Spec.Taints[i]

@@ -110,7 +110,7 @@ func (c *Controller) nothingMatched(t *target, e *evaluation, now time.Time) str
 // untolerated says which taints keep clusters out that match.
 func (c *Controller) untolerated(t *target, e *evaluation, now time.Time) string {
 	var taints []string
-	for i, taint := range c.refusing(t, e.scope, now) {
+	for i, taint := range c.refusing(t, now) {
 		if i == maxNamed {
 			taints = append(taints, "and others")
 			break

@@ -39,7 +39,9 @@ func (c *Controller) decide(t *target, now time.Time) (*outcome, error) {
 		}
 		return o, nil
 	}
-	t.compile(c.compiler)
+	if !t.isCompiled() {
+		t.adopt(compile(c.compiler, t.object))
+	}
 	s, err := c.scopeOf(t)
 	if err != nil {
 		return nil, err

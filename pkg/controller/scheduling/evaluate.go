@@ -77,7 +77,7 @@ func (s scope) has(mc *clusterv1.ManagedCluster) bool {
 // evaluate decides what a placement selects. Nothing is written. scored asks for scores that do not matter for the choice.
 func (c *Controller) evaluate(t *target, s scope, scored bool, now time.Time) *evaluation {
 	e := &evaluation{scope: s, candidates: c.scratch[:0]}
-	t.standings = append(t.standings, make([]standing, max(0, len(c.fleet.entries)-len(t.standings)))...)
+	t.grow(&c.fleet)
 	for _, m := range c.fleet.sorted {
 		c.consider(t, m, e, now)
 	}
@@ -110,60 +110,49 @@ func (c *Controller) busiest(t *target) int {
 
 // consider judges one cluster, or remembers how it was judged, and makes it a candidate if nothing is against it.
 func (c *Controller) consider(t *target, m *member, e *evaluation, now time.Time) {
-	stands, avoid := t.standings[m.id], 0
-	if stands == unknown {
-		var until time.Time
-		stands, avoid, until = judge(t.plan, e.scope, m.cluster, now)
-		e.waits(until)
-		if avoid == 0 && until.IsZero() {
-			t.standings[m.id] = stands
-		}
+	if t.standings[m.id] == unknown {
+		t.standings[m.id] = stand(t.plan, e.scope, m.cluster)
 	}
-	chosen := t.home(m) != ""
-	switch stands {
-	case outside:
+	if t.standings[m.id] == outside {
 		return
-	case leaving:
-		e.refusals.leaving++
-	case mismatched:
-		e.refusals.mismatched++
-	case tainted:
-		e.refusals.tainted++
-	case keepable:
-		if !chosen {
-			e.refusals.tainted++
-		}
 	}
 	e.refusals.clusters++
-	if stands != passing && (stands != keepable || !chosen) {
+	switch t.standings[m.id] {
+	case leaving:
+		e.refusals.leaving++
+		return
+	case mismatched:
+		e.refusals.mismatched++
 		return
 	}
+	verdict, chosen := t.plan.JudgeTaints(m.cluster, now), t.home(m) != ""
+	if refused(verdict, chosen) {
+		e.refusals.tainted++
+		return
+	}
+	e.waits(verdict.Until)
 	elsewhere := m.decisions
 	if chosen {
 		elsewhere--
 	}
-	e.candidates = append(e.candidates, placement.Candidate{Cluster: m.cluster, Avoid: avoid, Chosen: chosen, Elsewhere: elsewhere})
+	e.candidates = append(e.candidates, placement.Candidate{Cluster: m.cluster, Avoid: verdict.Avoid, Chosen: chosen, Elsewhere: elsewhere})
 }
 
-// judge tells how a cluster stands, how many taints speak against it without ruling it out, and until when that holds.
-func judge(plan *placement.Plan, s scope, mc *clusterv1.ManagedCluster, now time.Time) (standing, int, time.Time) {
+// stand tells how a cluster stands.
+func stand(plan *placement.Plan, s scope, mc *clusterv1.ManagedCluster) standing {
 	switch {
 	case !s.has(mc):
-		return outside, 0, time.Time{}
+		return outside
 	case mc.DeletionTimestamp != nil:
-		return leaving, 0, time.Time{}
+		return leaving
+	case !plan.Matches(mc):
+		return mismatched
 	}
-	v := plan.Judge(mc, now)
-	switch {
-	case v.Refused == placement.Predicate:
-		return mismatched, v.Avoid, v.Until
-	case v.Refused != "":
-		return tainted, v.Avoid, v.Until
-	case v.Keep:
-		return keepable, v.Avoid, v.Until
-	}
-	return passing, v.Avoid, v.Until
+	return matched
 }
+
+// refused tells whether taints keep a cluster out.
+func refused(v placement.Verdict, chosen bool) bool { return v.Refused != "" || v.Keep && !chosen }
 
 // waits takes notice of a moment at which the evaluation may change.
 func (e *evaluation) waits(until time.Time) {
@@ -190,15 +179,14 @@ func (t *target) matters(before, after *clusterv1.ManagedCluster) bool {
 }
 
 // refusing are the taints that keep clusters out, as key=value:effect, with how many clusters each keeps out, most first.
-func (c *Controller) refusing(t *target, s scope, now time.Time) []counted {
+func (c *Controller) refusing(t *target, now time.Time) []counted {
 	counts := map[string]int{}
 	for _, m := range c.fleet.sorted {
-		if m.id < len(t.standings) && (t.standings[m.id] == tainted || t.standings[m.id] == keepable || t.standings[m.id] == unknown) &&
-			s.has(m.cluster) && m.cluster.DeletionTimestamp == nil {
-			v := t.plan.Judge(m.cluster, now)
-			if v.Taint != nil && (v.Refused == placement.TaintToleration || v.Keep && t.home(m) == "") {
-				counts[placement.TaintText(v.Taint)]++
-			}
+		if t.standings[m.id] != matched {
+			continue
+		}
+		if v := t.plan.JudgeTaints(m.cluster, now); refused(v, t.home(m) != "") {
+			counts[placement.TaintText(v.Taint)]++
 		}
 	}
 	all := make([]counted, 0, len(counts))

@@ -1,7 +1,6 @@
 package scheduling
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -29,6 +28,7 @@ type target struct {
 
 	sets      []func(*clusterv1.ManagedCluster) bool // that counted in the last evaluation; nil if there was none
 	standings []standing                             // by member's id
+	matching  map[int]bool                           // members by id, as long as nobody doubts what is being found out about them
 
 	decisions map[string]*clusterv1beta1.PlacementDecision // as they were last seen or written, by name
 	homes     []uint32                                     // by member's id: 1 + index into names of the decision that it is in; 0 for none
@@ -42,7 +42,8 @@ type revision struct {
 	generation int64
 }
 
-// standing is what the filters said of a cluster. What time alone may change, and what is more than this, is not kept.
+// standing is what is kept about a cluster until it changes: how it stands before its taints are looked at, which may be
+// tolerated for a time only.
 type standing byte
 
 const (
@@ -50,9 +51,7 @@ const (
 	outside          // of the sets
 	leaving          // it is being deleted
 	mismatched
-	tainted
-	keepable // may stay, is not selected anew
-	passing
+	matched
 )
 
 func newTarget(namespace, name string) *target {
@@ -61,35 +60,34 @@ func newTarget(namespace, name string) *target {
 
 func (t *target) key() string { return t.namespace + "/" + t.name }
 
-// compile brings the plan in line with the object.
-func (t *target) compile(compiler *placement.Compiler) {
-	now := revision{t.object.UID, t.object.Generation}
-	if t.compiled == now {
-		return
-	}
-	t.compiled, t.wrong = now, nil
-	plan, err := compiler.Compile(t.object)
-	if err == nil && len(t.name) > maxLabelLength {
-		err = &placement.Misconfigured{Plugin: "Placement", Message: fmt.Sprintf("the name is longer than the %d characters of a label, which PlacementDecisions carry it in", maxLabelLength)}
-	}
-	if err != nil {
-		if !errors.As(err, &t.wrong) {
-			t.wrong = &placement.Misconfigured{Plugin: "Placement", Message: err.Error()}
-		}
-		plan = nil
-	}
-	t.plan = plan
+// isCompiled tells whether there is a plan for the object, or what is wrong with it.
+func (t *target) isCompiled() bool {
+	return t.compiled == revision{t.object.UID, t.object.Generation} && (t.plan != nil || t.wrong != nil)
+}
+
+// adopt takes over what came of compiling the object.
+func (t *target) adopt(plan *placement.Plan, wrong *placement.Misconfigured) {
+	t.compiled, t.plan, t.wrong = revision{t.object.UID, t.object.Generation}, plan, wrong
 	t.forget()
 }
 
+// grow makes room for what is kept about each cluster.
+func (t *target) grow(f *fleet) {
+	t.standings = append(t.standings, make([]standing, max(0, len(f.entries)-len(t.standings)))...)
+}
+
 // forget makes the next evaluation judge every cluster again.
-func (t *target) forget() { clear(t.standings) }
+func (t *target) forget() {
+	clear(t.standings)
+	clear(t.matching)
+}
 
 // doubt makes the next evaluation judge one cluster again.
 func (t *target) doubt(m *member) {
 	if m.id < len(t.standings) {
 		t.standings[m.id] = unknown
 	}
+	delete(t.matching, m.id)
 }
 
 // home is the name of the decision that a cluster is in, empty for none.
