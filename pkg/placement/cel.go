@@ -33,7 +33,7 @@ const (
 
 // celSelector requires expressions to be true of a cluster.
 type celSelector struct {
-	views *views
+	view  *view
 	all   []celExpression
 	reads celReads
 }
@@ -126,7 +126,7 @@ func (c *Compiler) compileCEL(texts []string) (*celSelector, error) {
 	if len(texts) > maxExpressions {
 		return nil, fmt.Errorf("celSelector: there are %d expressions, more than the limit of %d", len(texts), maxExpressions)
 	}
-	selector := &celSelector{views: c.views}
+	selector := &celSelector{}
 	for _, text := range texts {
 		program, err := c.compileExpression(text, &selector.reads)
 		if err != nil {
@@ -134,6 +134,7 @@ func (c *Compiler) compileCEL(texts []string) (*celSelector, error) {
 		}
 		selector.all = append(selector.all, celExpression{text, program})
 	}
+	selector.view = newView(selector.reads.paths)
 	return selector, nil
 }
 

@@ -85,7 +85,7 @@ func (p *Plan) choose(candidates []Candidate, busiest int, scored bool, now time
 	}
 	if s.Totals != nil {
 		slices.SortFunc(order, func(a, b int) int {
-			return cmp.Or(cmp.Compare(p.avoided(candidates[a]), p.avoided(candidates[b])), cmp.Compare(s.Totals[b], s.Totals[a]), cmp.Compare(a, b))
+			return cmp.Or(cmp.Compare(p.Avoided(candidates[a]), p.Avoided(candidates[b])), cmp.Compare(s.Totals[b], s.Totals[a]), cmp.Compare(a, b))
 		})
 	}
 	if spreads {
@@ -99,9 +99,9 @@ func (p *Plan) choose(candidates []Candidate, busiest int, scored bool, now time
 	return s
 }
 
-// avoided is 1 for a cluster that others are preferred to, whatever their scores. Kubernetes' PreferNoSchedule does not drive
+// Avoided is 1 for a cluster that others are preferred to, whatever their scores. Kubernetes' PreferNoSchedule does not drive
 // away what runs already; so a cluster that is chosen stays so if the placement is steady at all.
-func (p *Plan) avoided(c Candidate) int {
+func (p *Plan) Avoided(c Candidate) int {
 	if c.Avoid == 0 || c.Chosen && p.steady {
 		return 0
 	}

@@ -23,7 +23,6 @@ type Scores func(cluster, name string) *clusterv1alpha1.AddOnPlacementScore
 type Compiler struct {
 	scores Scores
 	env    *cel.Env
-	views  *views
 }
 
 // NewCompiler returns a compiler whose plans find scores of add-ons with the function.
@@ -32,7 +31,7 @@ func NewCompiler(scores Scores) (*Compiler, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Compiler{scores: scores, env: env, views: newViews()}, nil
+	return &Compiler{scores: scores, env: env}, nil
 }
 
 // Misconfigured is what is wrong with a placement itself.
@@ -128,7 +127,7 @@ func (p *Plan) Why(mc *clusterv1.ManagedCluster, now time.Time) string {
 	case v.Refused == Predicate:
 		return p.whyNoMatch(mc)
 	case v.Taint != nil:
-		return p.whyTainted(v, now)
+		return p.WhyTainted(v, now)
 	}
 	return ""
 }

@@ -72,7 +72,7 @@ func (p *predicate) refusedByCEL(mc *clusterv1.ManagedCluster, budget *budget) s
 	if p.cel == nil {
 		return ""
 	}
-	view, err := p.cel.views.of(mc)
+	view, err := p.cel.view.of(mc)
 	if err != nil {
 		return err.Error()
 	}

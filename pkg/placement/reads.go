@@ -64,8 +64,8 @@ func (s *celSelector) differs(before, after *clusterv1.ManagedCluster) bool {
 	if s == nil || len(s.reads.paths) == 0 {
 		return false
 	}
-	was, err := s.views.of(before)
-	is, also := s.views.of(after)
+	was, err := s.view.of(before)
+	is, also := s.view.of(after)
 	return err != nil || also != nil || s.reads.differ(was, is)
 }
 

@@ -78,8 +78,9 @@ func matchesTaint(t *clusterv1beta1.Toleration, taint *clusterv1.Taint) bool {
 	return t.Operator == clusterv1beta1.TolerationOpExists || t.Value == taint.Value
 }
 
-// whyTainted names the taint, and a toleration that has run out or has another value.
-func (p *Plan) whyTainted(v Verdict, now time.Time) string {
+// WhyTainted tells in one sentence why a verdict is one about a taint: it names the taint, and a toleration that has run out
+// or has another value.
+func (p *Plan) WhyTainted(v Verdict, now time.Time) string {
 	text := fmt.Sprintf("taint %s is not tolerated", TaintText(v.Taint))
 	if v.Keep {
 		text += ", so it is not selected anew"

@@ -7,6 +7,8 @@ import (
 	clusterv1alpha1 "open-cluster-management.io/api/cluster/v1alpha1"
 	clusterv1beta1 "open-cluster-management.io/api/cluster/v1beta1"
 	clusterv1beta2 "open-cluster-management.io/api/cluster/v1beta2"
+
+	"nave/pkg/reconcile"
 )
 
 // byNamespace is the index that every informer has.
@@ -91,7 +93,7 @@ func (c *Controller) placementChanged(before, after *clusterv1beta1.Placement) {
 	}
 	t := c.target(after.Namespace, after.Name)
 	known := t.object
-	if known != nil && known.UID == after.UID && !newer(after.ResourceVersion, known.ResourceVersion, false) {
+	if known != nil && known.UID == after.UID && !reconcile.Newer(after.ResourceVersion, known.ResourceVersion) {
 		return // it is what this controller wrote, or older
 	}
 	t.object = after
@@ -106,27 +108,24 @@ func (c *Controller) placementChanged(before, after *clusterv1beta1.Placement) {
 func (c *Controller) decisionChanged(before, after *clusterv1beta1.PlacementDecision) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if before != nil && (after == nil || placementOf(before) != placementOf(after)) {
-		c.decisionSeen(before, after, true)
+	switch {
+	case after == nil:
+		c.decisionSeen(before, func(t *target) bool { return t.lose(before, &c.fleet) })
+		return
+	case before != nil && placementOf(before) != placementOf(after):
+		c.decisionSeen(before, func(t *target) bool { return t.disown(after, &c.fleet) })
 	}
-	if after != nil {
-		c.decisionSeen(after, after, false)
-	}
+	c.decisionSeen(after, func(t *target) bool { return t.see(after, &c.fleet) })
 }
 
-// decisionSeen hands a decision to the placement that it says it is of. Where its label was taken away, latest is the state
-// without it.
-func (c *Controller) decisionSeen(d, latest *clusterv1beta1.PlacementDecision, gone bool) {
+// decisionSeen hands a decision to the placement that it says it is of, and evaluates that again if it is news to it.
+func (c *Controller) decisionSeen(d *clusterv1beta1.PlacementDecision, news func(*target) bool) {
 	name := placementOf(d)
 	if name == "" {
 		return
 	}
-	if gone && latest != nil {
-		d = d.DeepCopy()
-		d.ResourceVersion = latest.ResourceVersion
-	}
 	t := c.target(d.Namespace, name)
-	if t.see(d, gone, &c.fleet) && t.object != nil {
+	if news(t) && t.object != nil {
 		c.enqueue(t.key())
 	}
 	c.drop(t)

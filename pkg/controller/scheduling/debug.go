@@ -146,7 +146,7 @@ func (c *Controller) explainTo(ctx context.Context, who user.Info, p *clusterv1b
 	if err != nil {
 		return nil, err
 	}
-	return c.explain(p, all)
+	return c.explain(ctx, p, all)
 }
 
 func (c *Controller) permit(ctx context.Context, who user.Info, verb, namespace, name string) error {

@@ -22,8 +22,7 @@ type outcome struct {
 	changes changes
 	status  *clusterv1beta1.PlacementStatus // nil: it is as it should be
 	moved   shift
-	first   bool // there were no decisions before
-	total   int  // clusters that are selected
+	total   int // clusters that are selected
 	scores  string
 	warns   []string // of what was evaluated
 	until   time.Time
@@ -31,7 +30,7 @@ type outcome struct {
 
 // decide evaluates a placement and says what has to be written. The caller holds the lock.
 func (c *Controller) decide(t *target, now time.Time) (*outcome, error) {
-	o := &outcome{object: t.object, first: len(t.decisions) == 0}
+	o := &outcome{object: t.object}
 	if disabled(t.object) {
 		if len(t.object.Status.Conditions) == 0 {
 			o.status = t.object.Status.DeepCopy()
@@ -62,7 +61,9 @@ func (c *Controller) decide(t *target, now time.Time) (*outcome, error) {
 	o.total = countOf(parts)
 	wanted, scored := t.wanted(parts, scores, now, o)
 	o.changes = diff(t.decisions, wanted)
-	o.moved = t.assume(parts, &c.fleet)
+	t.untold.first = t.untold.first || len(t.decisions) == 0
+	t.assume(parts, &c.fleet)
+	o.moved = t.untold
 	status := statusOf(parts, t.object)
 	status.Conditions = conditionsOf(t.object, configured(t.wrong), satisfied)
 	if scored {

@@ -319,3 +319,45 @@ func TestIDsAreGivenAgain(t *testing.T) {
 	require.LessOrEqual(t, len(w.fleet.entries), 2)
 	require.Empty(t, w.fleet.byName)
 }
+
+// TestLostEvents deletes decisions whose last state the controller wrote and was told of by no event: a list without them is
+// all that tells of their end.
+func TestLostEvents(t *testing.T) {
+	w := newWorld(t)
+	w.set("s", "n")
+	w.cluster("a")
+	w.placement("p", "{}")
+	w.decided("p")
+	known := w.targets["n/p"].decisions["p-decision-1"]
+
+	another := known.DeepCopy()
+	another.UID, another.ResourceVersion = "another", "0"
+	w.decisionChanged(another, nil)
+	require.Empty(t, w.due(), "one of the same name that was deleted before this one was made")
+
+	stale := known.DeepCopy()
+	stale.ResourceVersion = "0"
+	w.decisionChanged(stale, nil)
+	require.Equal(t, []string{"p"}, w.due())
+	w.writes = 0
+	require.Equal(t, map[string][]string{"p-decision-1": {"a"}}, w.decided("p"))
+	require.Equal(t, 1, w.writes)
+}
+
+// TestUnwrittenIsToldLater decides, and fails to write: what moved is told once it is written.
+func TestUnwrittenIsToldLater(t *testing.T) {
+	w := newWorld(t)
+	w.set("s", "n")
+	w.cluster("a")
+	w.placement("p", "{}")
+	for range 2 {
+		o, err := w.decide(w.targets["n/p"], w.clock.Now())
+		require.NoError(t, err)
+		require.Equal(t, shift{in: some{[]string{"a"}, 1}, first: true}, o.moved)
+	}
+	w.decided("p")
+	w.cluster("b")
+	o, err := w.decide(w.targets["n/p"], w.clock.Now())
+	require.NoError(t, err)
+	require.Equal(t, shift{in: some{[]string{"b"}, 1}}, o.moved)
+}

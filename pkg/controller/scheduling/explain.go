@@ -2,12 +2,15 @@ package scheduling
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1"
+	clusterv1 "open-cluster-management.io/api/cluster/v1"
 	clusterv1beta1 "open-cluster-management.io/api/cluster/v1beta1"
 
 	"nave/pkg/placement"
@@ -32,66 +35,122 @@ func (c *Controller) find(namespace, name string) *clusterv1beta1.Placement {
 
 // explain evaluates a placement, which need not exist, and tells for every cluster what came of it. everyCluster asks for
 // those outside of its sets as well. Nothing is decided by asking.
-func (c *Controller) explain(p *clusterv1beta1.Placement, everyCluster bool) (*placement.Explanation, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	t := newTarget(p.Namespace, p.Name)
-	if known := c.targets[t.key()]; known != nil {
-		t.decisions, t.homes, t.names, t.numbers = known.decisions, known.homes, known.names, known.numbers // they are only read
+func (c *Controller) explain(ctx context.Context, p *clusterv1beta1.Placement, everyCluster bool) (*placement.Explanation, error) {
+	t := c.apart(p)
+	if err := c.prepare(ctx, t); err != nil {
+		return nil, err
 	}
-	t.object = p
-	t.compile(c.compiler)
-	s, err := c.scopeOf(t)
+	x, mismatches, err := c.explainPrepared(t, everyCluster)
 	if err != nil {
 		return nil, err
 	}
-	x := &placement.Explanation{Placement: bare(p)}
+	for _, m := range mismatches { // without the lock: expressions are evaluated again
+		if err := ctx.Err(); err != nil {
+			return nil, fmt.Errorf("explain placement %s: %w", t.key(), err)
+		}
+		x.Clusters[m.at].Reason = t.plan.Why(m.cluster, c.Clock.Now())
+	}
+	return x, nil
+}
+
+// apart is a target for one explanation, which begins with what is known of the placement.
+func (c *Controller) apart(p *clusterv1beta1.Placement) *target {
+	t := newTarget(p.Namespace, p.Name)
+	t.object = p
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known := c.targets[t.key()]; known != nil && known.object == p && known.isCompiled() {
+		t.adopt(known.plan, known.wrong)
+		t.standings = slices.Clone(known.standings)
+	}
+	return t
+}
+
+// mismatch is a cluster that matches no predicate, and where in the explanation it is.
+type mismatch struct {
+	at      int
+	cluster *clusterv1.ManagedCluster
+}
+
+// explainPrepared evaluates and explains all but why clusters match no predicate.
+func (c *Controller) explainPrepared(t *target, everyCluster bool) (*placement.Explanation, []mismatch, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if known := c.targets[t.key()]; known != nil {
+		t.decisions, t.homes, t.names, t.numbers = known.decisions, known.homes, known.names, known.numbers // they are only read
+	}
+	s, err := c.scopeOf(t)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !t.isCompiled() {
+		t.adopt(compile(c.compiler, t.object))
+	}
+	x := &placement.Explanation{Placement: bare(t.object)}
 	if t.wrong != nil {
 		x.Error = t.wrong.Error()
 		x.Conditions = conditionsOf(x.Placement, configured(t.wrong), undecided(t.wrong, countOf(c.remaining(t, s))))
-		return x, nil
+		return x, nil, nil
 	}
 	now := c.Clock.Now()
 	e := c.evaluate(t, s, true, now)
 	x.Conditions = conditionsOf(x.Placement, configured(nil), c.satisfied(t, e, now))
 	x.Warnings = e.selection.Warnings
 	explainScores(x, e)
-	explained := make(map[string]*placement.Explained, len(e.candidates))
-	x.Clusters = make([]placement.Explained, 0, len(c.fleet.sorted)) // pointers into it stay good
-	matched, tolerated := []string{}, []string{}
-	for _, m := range c.fleet.sorted {
-		in := s.has(m.cluster)
-		if !in && !everyCluster {
-			continue
-		}
-		x.Clusters = append(x.Clusters, placement.Explained{Name: m.name, Decided: t.home(m) != ""})
-		this := &x.Clusters[len(x.Clusters)-1]
-		explained[m.name] = this
-		switch verdict := t.plan.Judge(m.cluster, now); {
-		case !in:
-			this.Filter, this.Reason = outOfSets, fmt.Sprintf("it is in none of the sets %s", named(s.eligible))
-		case m.cluster.DeletionTimestamp != nil:
-			this.Filter, this.Reason = beingDeleted, "it is being deleted"
-		case verdict.Refused == placement.Predicate:
-			this.Filter, this.Reason = string(placement.Predicate), t.plan.Why(m.cluster, now)
-		case verdict.Refused != "" || verdict.Keep && !this.Decided:
-			matched = append(matched, m.name)
-			this.Filter, this.Reason = string(placement.TaintToleration), t.plan.Why(m.cluster, now)
-		default:
-			matched, tolerated = append(matched, m.name), append(tolerated, m.name)
-		}
+	mismatches := c.explainFilters(x, t, s, everyCluster, now)
+	explained := make(map[string]*placement.Explained, len(x.Clusters))
+	for i := range x.Clusters {
+		explained[x.Clusters[i].Name] = &x.Clusters[i]
 	}
-	x.FilterResults = []placement.FilterResult{
-		{Name: string(placement.Predicate), FilteredClusters: matched},
-		{Name: string(placement.Predicate) + "," + string(placement.TaintToleration), FilteredClusters: tolerated},
-	}
-	explainRanks(e, explained, t.plan, p)
+	explainRanks(e, explained, t.plan, t.object)
 	for _, g := range e.groups {
 		for _, name := range g.Clusters {
 			explained[name].Group = strings.TrimSuffix(strconv.Itoa(int(g.Index))+"/"+g.Name, "/")
 		}
 	}
-	return x, nil
+	return x, mismatches, nil
+}
+
+// explainFilters lists the clusters, and why filters refuse those that they do.
+func (c *Controller) explainFilters(x *placement.Explanation, t *target, s scope, everyCluster bool, now time.Time) (mismatches []mismatch) {
+	x.Clusters = make([]placement.Explained, 0, len(c.fleet.sorted))
+	passed, tolerated := []string{}, []string{}
+	for _, m := range c.fleet.sorted {
+		this := placement.Explained{Name: m.name, Decided: t.home(m) != ""}
+		switch t.standings[m.id] {
+		case outside:
+			if !everyCluster {
+				continue
+			}
+			this.Filter, this.Reason = outOfSets, s.without()
+		case leaving:
+			this.Filter, this.Reason = beingDeleted, "it is being deleted"
+		case mismatched:
+			this.Filter = string(placement.Predicate)
+			mismatches = append(mismatches, mismatch{len(x.Clusters), m.cluster})
+		case matched:
+			passed = append(passed, m.name)
+			if verdict := t.plan.JudgeTaints(m.cluster, now); refused(verdict, this.Decided) {
+				this.Filter, this.Reason = string(placement.TaintToleration), t.plan.WhyTainted(verdict, now)
+			} else {
+				tolerated = append(tolerated, m.name)
+			}
+		}
+		x.Clusters = append(x.Clusters, this)
+	}
+	x.FilterResults = []placement.FilterResult{
+		{Name: string(placement.Predicate), FilteredClusters: passed},
+		{Name: string(placement.Predicate) + "," + string(placement.TaintToleration), FilteredClusters: tolerated},
+	}
+	return mismatches
+}
+
+// without says of a cluster outside of the scope what it lacks.
+func (s scope) without() string {
+	if len(s.eligible) == 0 {
+		return "no ManagedClusterSet that the placement may use is bound to its namespace"
+	}
+	return fmt.Sprintf("it is in none of the sets %s", named(s.eligible))
 }
 
 // bare is a placement without what changes by itself, as upstream's debug path shows it.
@@ -132,7 +191,7 @@ func explainRanks(e *evaluation, explained map[string]*placement.Explained, plan
 		}
 	}
 	slices.SortStableFunc(rest, func(a, b int) int {
-		return cmp.Or(cmp.Compare(min(e.candidates[a].Avoid, 1), min(e.candidates[b].Avoid, 1)), cmp.Compare(e.selection.Totals[b], e.selection.Totals[a]))
+		return cmp.Or(cmp.Compare(plan.Avoided(e.candidates[a]), plan.Avoided(e.candidates[b])), cmp.Compare(e.selection.Totals[b], e.selection.Totals[a]))
 	})
 	for rank, i := range append(order, rest...) {
 		this := explained[e.candidates[i].Cluster.Name]

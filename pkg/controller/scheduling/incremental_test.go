@@ -392,7 +392,7 @@ func (h *history) check(t *target) {
 
 // explained is all that a controller says of the clusters of a placement.
 func explained(w *world, name string) string {
-	x, err := w.explain(w.targets["n/"+name].object, true)
+	x, err := w.explain(w.t.Context(), w.targets["n/"+name].object, true)
 	require.NoError(w.t, err)
 	for i := range x.Conditions {
 		x.Conditions[i].LastTransitionTime = metav1.Time{}

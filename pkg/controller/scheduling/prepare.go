@@ -15,7 +15,12 @@ import (
 // decide finds it done, and does again only what has changed meanwhile. t need not be one of the controller's targets.
 func (c *Controller) prepare(ctx context.Context, t *target) error {
 	c.mu.Lock()
-	object, done := t.object, t.object == nil || t.isCompiled()
+	object := t.object
+	if object == nil || object.DeletionTimestamp != nil || disabled(object) {
+		c.mu.Unlock()
+		return nil
+	}
+	done := t.isCompiled()
 	c.mu.Unlock()
 	if !done {
 		plan, wrong := compile(c.compiler, object)

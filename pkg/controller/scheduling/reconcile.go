@@ -2,11 +2,14 @@ package scheduling
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,11 +26,22 @@ const pace = 50 * time.Millisecond
 // atATime is how many decisions of one placement are written side by side.
 const atATime = 8
 
+// maxFailure is how much of an error a condition quotes, in bytes.
+const maxFailure = 512
+
 // reconcile brings the decisions and the status of a placement in line.
 func (c *Controller) reconcile(ctx context.Context, key string) (time.Duration, error) {
 	c.mu.Lock()
 	t := c.targets[key]
-	if t == nil || t.object == nil || t.object.DeletionTimestamp != nil {
+	c.mu.Unlock()
+	if t == nil {
+		return 0, nil
+	}
+	if err := c.prepare(ctx, t); err != nil {
+		return 0, fmt.Errorf("placement %s: %w", key, err)
+	}
+	c.mu.Lock()
+	if t.object == nil || t.object.DeletionTimestamp != nil {
 		c.mu.Unlock()
 		return 0, nil
 	}
@@ -38,9 +52,9 @@ func (c *Controller) reconcile(ctx context.Context, key string) (time.Duration, 
 		return 0, fmt.Errorf("placement %s: %w", key, err)
 	}
 	if err := c.write(ctx, t, o); err != nil {
-		return 0, fmt.Errorf("placement %s: %w", key, err)
+		return 0, errors.Join(fmt.Errorf("placement %s: %w", key, err), c.confess(ctx, t, err))
 	}
-	c.tell(o)
+	c.tell(t, o)
 	if o.until.IsZero() {
 		return 0, nil
 	}
@@ -67,7 +81,11 @@ func (c *Controller) write(ctx context.Context, t *target, o *outcome) error {
 	if o.status == nil {
 		return nil
 	}
-	body, err := reconcile.MergePatch(o.object, map[string]any{"status": o.status})
+	return c.writeStatus(ctx, t, o.object, o.status)
+}
+
+func (c *Controller) writeStatus(ctx context.Context, t *target, of *clusterv1beta1.Placement, status *clusterv1beta1.PlacementStatus) error {
+	body, err := reconcile.MergePatch(of, map[string]any{"status": status})
 	if err != nil {
 		return err
 	}
@@ -80,10 +98,40 @@ func (c *Controller) write(ctx context.Context, t *target, o *outcome) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if t.object != nil && newer(p.ResourceVersion, t.object.ResourceVersion, false) {
+	if t.object != nil && reconcile.Newer(p.ResourceVersion, t.object.ResourceVersion) {
 		t.object = p
 	}
 	return nil
+}
+
+// confess says in the status that decisions could not be written, and why: whoever waits for them finds it nowhere else.
+// What passes by itself is not worth a word.
+func (c *Controller) confess(ctx context.Context, t *target, failure error) error {
+	if ctx.Err() != nil || apierrors.IsConflict(failure) || apierrors.IsNotFound(failure) {
+		return nil
+	}
+	c.mu.Lock()
+	p, wrong := t.object, t.wrong
+	c.mu.Unlock()
+	if p == nil {
+		return nil
+	}
+	status := p.Status.DeepCopy()
+	status.Conditions = conditionsOf(p, configured(wrong), unsatisfied(reasonNotScheduled, "decisions cannot be written, and are tried again: %s", shortened(failure)))
+	if equality.Semantic.DeepEqual(status, &p.Status) {
+		return nil
+	}
+	c.Log.WithField(log.FieldObject, "placement "+p.Namespace+"/"+p.Name).WithError(failure).Warn("decisions cannot be written, and are tried again")
+	return c.writeStatus(ctx, t, p, status)
+}
+
+// shortened is an error that fits into a condition; what the API server says is of any length.
+func shortened(err error) string {
+	text := err.Error()
+	if len(text) > maxFailure {
+		return strings.ToValidUTF8(text[:maxFailure], "") + " …"
+	}
+	return text
 }
 
 // put writes a decision with its entries at once, which the API server lets the hub's own parts do: nobody ever sees a new
@@ -110,13 +158,16 @@ func (c *Controller) put(ctx context.Context, t *target, d *clusterv1beta1.Place
 	} else {
 		written, err = decisions.Update(ctx, d, metav1.UpdateOptions{})
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if apierrors.IsNotFound(err) && d.ResourceVersion != "" {
+		t.lose(d, &c.fleet) // it was deleted, and the event is on its way
+	}
 	if err != nil {
 		return fmt.Errorf("decision %s: %w", d.Name, err)
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	if c.targets[t.key()] == t { // else the placement is gone, and an event tells of what was written for it
-		t.see(written, false, &c.fleet)
+		t.see(written, &c.fleet)
 	}
 	return nil
 }
@@ -129,8 +180,11 @@ func (c *Controller) remove(ctx context.Context, t *target, d *clusterv1beta1.Pl
 	return nil // its disappearance is an event
 }
 
-// tell writes one line and one event about a change, whatever its size.
-func (c *Controller) tell(o *outcome) {
+// tell writes one line and one event about what is written now, whatever its size.
+func (c *Controller) tell(t *target, o *outcome) {
+	c.mu.Lock()
+	t.untold = shift{}
+	c.mu.Unlock()
 	if o.status != nil {
 		status, reason := satisfiedOf(o.status.Conditions)
 		if before, was := satisfiedOf(o.object.Status.Conditions); before != status || was != reason {
@@ -138,11 +192,11 @@ func (c *Controller) tell(o *outcome) {
 				WithField("clusters", o.total).Info("placement is satisfied: " + string(status))
 		}
 	}
-	if !o.changes.any() || o.moved.in.count+o.moved.out.count == 0 {
+	if o.moved.in.count+o.moved.out.count == 0 {
 		return
 	}
 	reason := "DecisionUpdate"
-	if o.first {
+	if o.moved.first {
 		reason = "DecisionCreate"
 	}
 	message := fmt.Sprintf("%d clusters are selected", o.total)

@@ -12,6 +12,7 @@ import (
 	clusterv1beta1 "open-cluster-management.io/api/cluster/v1beta1"
 
 	"nave/pkg/placement"
+	"nave/pkg/reconcile"
 )
 
 // maxLabelLength is how long the value of a label may be. PlacementDecisions name their placement in one (spec 5.3).
@@ -33,6 +34,7 @@ type target struct {
 	decisions map[string]*clusterv1beta1.PlacementDecision // as they were last seen or written, by name
 	homes     []uint32                                     // by member's id: 1 + index into names of the decision that it is in; 0 for none
 	names     []string                                     // of decisions
+	untold    shift                                        // what was decided and not written yet
 	numbers   map[string]uint32                            // 1 + index, by name
 }
 
@@ -129,27 +131,49 @@ func (t *target) number(decision string) uint32 {
 	return n
 }
 
-// see takes over a decision as it is on the server, unless a newer one was seen; gone says that it is there no more. It
-// tells whether that was news. Where clusters are at home is read from decisions only until the placement is evaluated, or if
-// it is not by this controller: whoever changes or deletes a decision after that changes nothing about what is chosen.
-func (t *target) see(d *clusterv1beta1.PlacementDecision, gone bool, f *fleet) bool {
+// see takes over a decision as it is on the server, unless a newer one was seen. It tells whether that was news.
+func (t *target) see(d *clusterv1beta1.PlacementDecision, f *fleet) bool {
 	before := t.decisions[d.Name]
-	if before != nil && !newer(d.ResourceVersion, before.ResourceVersion, gone) || before == nil && gone {
+	if before != nil && !reconcile.Newer(d.ResourceVersion, before.ResourceVersion) {
 		return false
 	}
-	after := clustersOf(d)
-	if gone {
-		after = nil
-		delete(t.decisions, d.Name)
-	} else {
-		t.decisions[d.Name] = d
+	t.decisions[d.Name] = d
+	t.rehouse(d.Name, before, clustersOf(d), f)
+	return true
+}
+
+// lose takes notice that a decision was deleted. Its version may be older than the one that is known, where only a list
+// without it told of its end; but an object that is gone does not come back, and another one of its name has another UID.
+func (t *target) lose(d *clusterv1beta1.PlacementDecision, f *fleet) bool {
+	before := t.decisions[d.Name]
+	if before == nil || before.UID != d.UID && !reconcile.Newer(d.ResourceVersion, before.ResourceVersion) {
+		return false
 	}
+	delete(t.decisions, d.Name)
+	t.rehouse(d.Name, before, nil, f)
+	return true
+}
+
+// disown takes notice that a decision does not say any more, in its latest state, that it is of this placement.
+func (t *target) disown(latest *clusterv1beta1.PlacementDecision, f *fleet) bool {
+	before := t.decisions[latest.Name]
+	if before == nil || !reconcile.Newer(latest.ResourceVersion, before.ResourceVersion) {
+		return false
+	}
+	delete(t.decisions, latest.Name)
+	t.rehouse(latest.Name, before, nil, f)
+	return true
+}
+
+// rehouse makes homes what a decision says. It does so only until the placement is evaluated, or if it is not by this
+// controller: whoever changes or deletes a decision after that changes nothing about what is chosen.
+func (t *target) rehouse(decision string, before *clusterv1beta1.PlacementDecision, after []string, f *fleet) {
 	if t.object != nil && t.sets != nil {
-		return true
+		return
 	}
 	left := map[string]string{} // the decision that a cluster is in yet
 	for _, name := range clustersOf(before) {
-		if t.home(f.byName[name]) == d.Name && !slices.Contains(after, name) {
+		if t.home(f.byName[name]) == decision && !slices.Contains(after, name) {
 			left[name] = ""
 		}
 	}
@@ -169,11 +193,10 @@ func (t *target) see(d *clusterv1beta1.PlacementDecision, gone bool, f *fleet) b
 	}
 	for _, name := range after {
 		m := f.member(name)
-		if home := t.home(m); home == "" || d.Name < home { // of two, always the same one
-			t.move(m, d.Name)
+		if home := t.home(m); home == "" || decision < home { // of two, always the same one
+			t.move(m, decision)
 		}
 	}
-	return true
 }
 
 // follow makes homes what the decisions say, as before the first evaluation: the placement is gone, is another one, or is
@@ -199,17 +222,6 @@ func (t *target) follow(f *fleet) {
 	for _, m := range before {
 		f.release(m)
 	}
-}
-
-// newer compares versions of one object, which the API server counts up. A deletion counts unless the object that was
-// deleted is older than the one that is known, which was made after it.
-func newer(version, than string, gone bool) bool {
-	a, errA := strconv.ParseUint(version, 10, 64)
-	b, errB := strconv.ParseUint(than, 10, 64)
-	if errA != nil || errB != nil {
-		return version != than
-	}
-	return a > b || gone && a == b
 }
 
 func clustersOf(d *clusterv1beta1.PlacementDecision) []string {
@@ -245,8 +257,8 @@ func groupOf(d *clusterv1beta1.PlacementDecision) groupKey {
 }
 
 // assume makes homes what the slices say, so that other placements are balanced by what is decided rather than by what has
-// been written so far.
-func (t *target) assume(all []part, f *fleet) shift {
+// been written so far. What moves is to be told of once it is written.
+func (t *target) assume(all []part, f *fleet) {
 	homes := make([]uint32, len(f.entries))
 	for _, p := range all {
 		number := t.number(p.decision)
@@ -256,7 +268,6 @@ func (t *target) assume(all []part, f *fleet) shift {
 			}
 		}
 	}
-	var moved shift
 	for id, number := range homes {
 		m := f.entries[id]
 		if m == nil {
@@ -266,20 +277,22 @@ func (t *target) assume(all []part, f *fleet) shift {
 		switch {
 		case number != 0:
 			if !before {
-				moved.in.add(m.name)
+				t.untold.in.add(m.name)
 			}
 			t.move(m, t.names[number-1])
 		case before:
-			moved.out.add(m.name)
+			t.untold.out.add(m.name)
 			t.move(m, "")
 			f.release(m)
 		}
 	}
-	return moved
 }
 
 // shift is which clusters were newly selected, and which are not selected any more.
-type shift struct{ in, out some }
+type shift struct {
+	in, out some
+	first   bool // there were no decisions before
+}
 
 // some are a few names, and how many there are.
 type some struct {

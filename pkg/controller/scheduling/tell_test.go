@@ -57,7 +57,7 @@ func TestEvents(t *testing.T) {
 		w.decided("p")
 		require.Equal(t, step.want, w.events, step.name)
 	}
-	x, err := w.explain(w.targets["n/p"].object, false)
+	x, err := w.explain(t.Context(), w.targets["n/p"].object, false)
 	require.NoError(t, err)
 	require.Equal(t, []string{"AddOnPlacementScores d8/usage expired"}, x.Warnings)
 

@@ -163,7 +163,7 @@ func (w *world) decided(name string) map[string][]string {
 	require.NoError(w.t, err)
 	w.until = o.until
 	require.True(w.t, w.take(t, o, func() bool { return false }))
-	w.tell(o)
+	w.tell(t, o)
 	clear(w.queued) // what was taken for written is no news
 	all := map[string][]string{}
 	for name, d := range t.decisions {
