@@ -16,11 +16,11 @@ import (
 func TestDecisionsRefused(t *testing.T) {
 	a := newAdministrator(t)
 	r := &replicated{a, "refused"}
-	r.makeNamespace(r.namespace)
 	policies := a.kube.AdmissionregistrationV1()
 	policy := &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "refused"}}
 	policy.Spec.MatchConstraints = &admissionv1.MatchResources{
-		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": r.namespace}},
+		NamespaceSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{
+			{Key: "kubernetes.io/metadata.name", Operator: metav1.LabelSelectorOpIn, Values: []string{r.namespace, metav1.NamespaceDefault}}}},
 		ResourceRules: []admissionv1.NamedRuleWithOperations{{RuleWithOperations: admissionv1.RuleWithOperations{
 			Operations: []admissionv1.OperationType{admissionv1.Create},
 			Rule:       admissionv1.Rule{APIGroups: []string{clusterv1beta1.GroupName}, APIVersions: []string{"*"}, Resources: []string{"placementdecisions"}},
@@ -35,7 +35,7 @@ func TestDecisionsRefused(t *testing.T) {
 	require.NoError(t, err)
 	probe := &clusterv1beta1.PlacementDecision{ObjectMeta: metav1.ObjectMeta{Name: "probe"}}
 	eventually(t, "the policy acts", func() error {
-		_, err := a.clusters.ClusterV1beta1().PlacementDecisions(r.namespace).Create(a.ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		_, err := a.clusters.ClusterV1beta1().PlacementDecisions(metav1.NamespaceDefault).Create(a.ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		if err == nil || !strings.Contains(err.Error(), "nothing is decided here") {
 			return fmt.Errorf("creating a decision gives %w", err)
 		}

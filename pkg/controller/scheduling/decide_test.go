@@ -12,8 +12,9 @@ import (
 	clusterv1beta1 "open-cluster-management.io/api/cluster/v1beta1"
 )
 
+const inner = "predicates: [{requiredClusterSelector: {labelSelector: {matchLabels: {ring: inner}}}}]"
+
 func TestPlacementSays(t *testing.T) {
-	const inner = "predicates: [{requiredClusterSelector: {labelSelector: {matchLabels: {ring: inner}}}}]"
 	tainted := func(key string) func(*clusterv1.ManagedCluster) {
 		return func(mc *clusterv1.ManagedCluster) {
 			mc.Spec.Taints = []clusterv1.Taint{{Key: key, Value: "v", Effect: clusterv1.TaintEffectNoSelect}}

@@ -374,7 +374,7 @@ func (h *history) check(t *target) {
 		require.True(h.t, mc != nil && mc.DeletionTimestamp == nil, "%s is not there, or not for long, after\n%s", name, h.told())
 		require.Contains(h.t, []string{"s", "s2", "s3"}, mc.Labels[clusterv1beta2.ClusterSetLabel])
 	}
-	x, err := h.explain(t.object, true)
+	x, err := h.explain(h.t.Context(), t.object, true)
 	require.NoError(h.t, err)
 	for _, c := range x.Clusters {
 		require.Equal(h.t, !c.Selected, c.Filter != "" && c.Reason != "", "what keeps %s out after\n%s", c.Name, h.told())

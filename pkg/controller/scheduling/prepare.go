@@ -53,6 +53,12 @@ func (c *Controller) matchAhead(ctx context.Context, t *target) error {
 			all[i].standing = matched
 		}
 	}
+	c.believe(t, all)
+	return nil
+}
+
+// believe takes over what was found out about clusters that nobody has doubted meanwhile.
+func (c *Controller) believe(t *target, all []ahead) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, a := range all {
@@ -61,7 +67,6 @@ func (c *Controller) matchAhead(ctx context.Context, t *target) error {
 		}
 	}
 	clear(t.matching)
-	return nil
 }
 
 // unmatched are the clusters that expressions are to be evaluated for; none if there are no expressions.
