@@ -169,11 +169,11 @@ func TestExpressionsRead(t *testing.T) {
 			plan, err := c.Compile(requiring(test.expression))
 			require.NoError(t, err)
 			before := read[clusterv1.ManagedCluster](t, harbor)
-			require.False(t, plan.Reads(before, before.DeepCopy()))
+			require.False(t, plan.Reads(DifferenceOf(before, before.DeepCopy())))
 			for i, change := range test.changes {
 				after := before.DeepCopy()
 				change(after)
-				require.Equal(t, test.reads[i], plan.Reads(before, after), "change %d", i)
+				require.Equal(t, test.reads[i], plan.Reads(DifferenceOf(before, after)), "change %d", i)
 			}
 		})
 	}

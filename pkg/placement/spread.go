@@ -1,8 +1,9 @@
 package placement
 
 import (
+	"encoding/binary"
 	"fmt"
-	"strings"
+	"slices"
 
 	clusterv1 "open-cluster-management.io/api/cluster/v1"
 	clusterv1beta1 "open-cluster-management.io/api/cluster/v1beta1"
@@ -52,7 +53,7 @@ func (c *spreadConstraint) valueOf(mc *clusterv1.ManagedCluster) (string, bool) 
 		value, ok := mc.Labels[c.key]
 		return value, ok
 	}
-	for _, claim := range mc.Status.ClusterClaims {
+	for _, claim := range slices.Backward(mc.Status.ClusterClaims) { // of two of a name the last one counts, as for selectors
 		if claim.Name == c.key {
 			return claim.Value, true
 		}
@@ -95,15 +96,16 @@ func (t *topology) value(mc *clusterv1.ManagedCluster) int {
 // allows tells whether one more cluster of a value keeps the skew.
 func (t *topology) allows(value int) bool { return value >= 0 && t.counts[value]+1-t.least <= t.skew }
 
-func (t *topology) add(value int) {
+// add counts one more cluster of a value, and tells whether that lets other values have more than before.
+func (t *topology) add(value int) (rises bool) {
 	if value < 0 {
-		return
+		return false
 	}
 	if t.counts[value]++; t.counts[value] > t.least+1 {
-		return
+		return false
 	}
 	if t.at--; t.at > 0 {
-		return
+		return false
 	}
 	t.least++
 	for _, n := range t.counts {
@@ -111,14 +113,7 @@ func (t *topology) add(value int) {
 			t.at++
 		}
 	}
-}
-
-// corner are candidates that have the same values for all constraints, the preferred one first. They are one to constraints,
-// so that each choice looks at corners rather than at clusters.
-type corner struct {
-	values     []int
-	candidates []int
-	ranks      []int // of the candidates
+	return true
 }
 
 // spreadOut chooses among candidates in the order of preference: each time the first one that keeps all constraints with
@@ -128,19 +123,15 @@ func (p *Plan) spreadOut(s *Selection, candidates []Candidate, order []int, want
 	for i := range p.spread {
 		all[i] = &topology{spreadConstraint: &p.spread[i], index: map[string]int{}}
 	}
-	corners := cornersOf(all, candidates, order)
+	queue := newCornerQueue(all, cornersOf(all, candidates, order))
 	for len(s.Chosen) < wanted {
-		next := bestCorner(all, corners)
-		if next == nil {
+		next, ok := queue.next()
+		if !ok {
 			break
 		}
-		s.Chosen = append(s.Chosen, next.candidates[0])
-		next.candidates, next.ranks = next.candidates[1:], next.ranks[1:]
-		for i, t := range all {
-			t.add(next.values[i])
-		}
+		s.Chosen = append(s.Chosen, next)
 	}
-	for _, c := range corners {
+	for _, c := range queue.corners {
 		if by := forbidding(all, c.values); by >= 0 {
 			for _, candidate := range c.candidates {
 				s.HeldBack = append(s.HeldBack, Held{candidate, by})
@@ -153,9 +144,11 @@ func (p *Plan) spreadOut(s *Selection, candidates []Candidate, order []int, want
 func cornersOf(all []*topology, candidates []Candidate, order []int) []*corner {
 	var corners []*corner
 	byValues := map[string]*corner{}
+	var key []byte
 	for rank, candidate := range order {
 		mc := candidates[candidate].Cluster
-		values, key := make([]int, len(all)), strings.Builder{}
+		values := make([]int, len(all))
+		key = key[:0]
 		lacks := false
 		for _, t := range all {
 			if _, ok := t.valueOf(mc); t.hard && !ok {
@@ -168,12 +161,12 @@ func cornersOf(all []*topology, candidates []Candidate, order []int) []*corner {
 			} else if _, ok := t.valueOf(mc); ok {
 				values[i] = -2
 			}
-			fmt.Fprint(&key, values[i], ",")
+			key = binary.AppendVarint(key, int64(values[i]))
 		}
-		c := byValues[key.String()]
+		c := byValues[string(key)]
 		if c == nil {
 			c = &corner{values: values}
-			byValues[key.String()] = c
+			byValues[string(key)] = c
 			corners = append(corners, c)
 		}
 		c.candidates, c.ranks = append(c.candidates, candidate), append(c.ranks, rank)
@@ -195,27 +188,6 @@ func forbidding(all []*topology, values []int) int {
 		}
 	}
 	return -1
-}
-
-func bestCorner(all []*topology, corners []*corner) *corner {
-	var best *corner
-	for _, c := range corners {
-		if len(c.candidates) > 0 && forbidding(all, c.values) < 0 && (best == nil || better(all, c, best)) {
-			best = c
-		}
-	}
-	return best
-}
-
-func better(all []*topology, a, b *corner) bool {
-	for i, t := range all {
-		if !t.hard {
-			if keepsA, keepsB := t.allows(a.values[i]), t.allows(b.values[i]); keepsA != keepsB {
-				return keepsA
-			}
-		}
-	}
-	return a.ranks[0] < b.ranks[0]
 }
 
 // WhyHeld tells in one sentence which constraint keeps a cluster out.

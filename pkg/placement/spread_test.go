@@ -110,7 +110,7 @@ func TestSpreadReads(t *testing.T) {
 	plan := planOf(t, "spreadPolicy: {spreadConstraints: [{topologyKey: zone, topologyKeyType: Label, maxSkew: 1}, {topologyKey: host, topologyKeyType: Claim, maxSkew: 1}]}")
 	before := candidatesOf("a@x/1")[0].Cluster
 	for after, reads := range map[string]bool{"a@x/1": false, "a@y/1": true, "a@x/2": true, "a@x": true, "a": true} {
-		require.Equal(t, reads, plan.Reads(before, candidatesOf(after)[0].Cluster), after)
+		require.Equal(t, reads, plan.Reads(DifferenceOf(before, candidatesOf(after)[0].Cluster)), after)
 	}
 }
 

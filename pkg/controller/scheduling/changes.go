@@ -8,6 +8,7 @@ import (
 	clusterv1beta1 "open-cluster-management.io/api/cluster/v1beta1"
 	clusterv1beta2 "open-cluster-management.io/api/cluster/v1beta2"
 
+	"nave/pkg/placement"
 	"nave/pkg/reconcile"
 )
 
@@ -29,8 +30,12 @@ func (c *Controller) clusterChanged(before, after *clusterv1.ManagedCluster) {
 	if m == nil {
 		return
 	}
+	var difference *placement.Difference
+	if before != nil && after != nil {
+		difference = placement.DifferenceOf(before, after)
+	}
 	for key, t := range c.targets {
-		matters := t.matters(before, after)
+		matters := t.matters(before, after, difference)
 		if matters || before == nil { // what is kept under its id may be of one that is gone
 			t.doubt(m)
 		}

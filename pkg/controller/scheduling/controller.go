@@ -10,6 +10,7 @@ package scheduling
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/sirupsen/logrus"
@@ -99,6 +100,11 @@ func New(c Config) (*Controller, error) {
 		a.synced = append(a.synced, registration.HasSynced)
 	}
 	return a, nil
+}
+
+// isSynced tells whether everything is known.
+func (c *Controller) isSynced() bool {
+	return !slices.ContainsFunc(c.synced, func(synced cache.InformerSynced) bool { return !synced() })
 }
 
 // Run works until ctx ends. It begins when everything is known: with some of the clusters it would drop the others.

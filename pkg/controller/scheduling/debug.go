@@ -65,6 +65,8 @@ func (c *Controller) answer(r *http.Request) (*placement.Explanation, error) {
 		return nil, refuse(http.StatusUnauthorized, "nobody is logged on: send the credentials of a user of this hub")
 	}
 	switch {
+	case !c.isSynced():
+		return nil, refuse(http.StatusServiceUnavailable, "the hub has just started and does not know all clusters and placements yet; ask again in a second")
 	case r.Method == http.MethodGet:
 		return c.answerGet(r.Context(), who, path)
 	case r.Method == http.MethodPost && path == "":

@@ -163,7 +163,7 @@ func (e *evaluation) waits(until time.Time) {
 
 // matters tells whether a change of a cluster can change what a placement selects or says. One that was never evaluated
 // is about to be.
-func (t *target) matters(before, after *clusterv1.ManagedCluster) bool {
+func (t *target) matters(before, after *clusterv1.ManagedCluster, difference *placement.Difference) bool {
 	if t.object == nil || t.sets == nil {
 		return false
 	}
@@ -175,7 +175,7 @@ func (t *target) matters(before, after *clusterv1.ManagedCluster) bool {
 	case was != is, (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil):
 		return true
 	}
-	return t.plan != nil && t.plan.Reads(before, after)
+	return t.plan != nil && t.plan.Reads(difference)
 }
 
 // refusing are the taints that keep clusters out, as key=value:effect, with how many clusters each keeps out, most first.
