@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/pflag"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	addonclient "open-cluster-management.io/api/client/addon/clientset/versioned"
@@ -44,6 +45,7 @@ type clients struct {
 	clusters *clusterclient.Clientset
 	works    *workclient.Clientset
 	addons   *addonclient.Clientset
+	metadata metadata.Interface
 }
 
 func (a *access) connect() (*clients, error) {
@@ -60,11 +62,12 @@ func (a *access) connect() (*clients, error) {
 	}
 	config.QPS = -1 // a person waits, and the hub's own priority and fairness is the limit
 	c := &clients{config: config}
-	var errs [4]error
+	var errs [5]error
 	c.kube, errs[0] = kubernetes.NewForConfig(config)
 	c.clusters, errs[1] = clusterclient.NewForConfig(config)
 	c.works, errs[2] = workclient.NewForConfig(config)
 	c.addons, errs[3] = addonclient.NewForConfig(config)
+	c.metadata, errs[4] = metadata.NewForConfig(config)
 	if err := errors.Join(errs[:]...); err != nil {
 		return nil, fmt.Errorf("kubeconfig %s cannot be used: %w", file, err)
 	}

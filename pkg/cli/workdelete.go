@@ -23,7 +23,8 @@ func (g *global) workDelete() *cobra.Command {
 the command waits for that, and when the time is over it says what the work still waits for and ends with 1.
 With --orphan the objects stay. The agent is told so first, and nothing is deleted unless it has heard.
 
-With --replica-set the names are those of replica sets, as nave work apply --placement makes them; their works go from all clusters.
+With --replica-set the names are those of replica sets, as nave work apply --placement makes them; their works go from all clusters,
+and the command waits for those as well.
 A work of a replica set is not deleted by its own name: the hub would make it again.`,
 		Args: func(cmd *cobra.Command, arguments []string) error {
 			if len(arguments) == 0 {
@@ -62,6 +63,7 @@ A work of a replica set is not deleted by its own name: the hub would make it ag
 	return cmd
 }
 
+// deleteReplicaSets deletes all before it waits for any; one that fails does not keep the others back.
 func (g *global) deleteReplicaSets(ctx context.Context, from *workAccess, namespace string, names []string, orphan bool, wait waiting) error {
 	if orphan || len(from.clusters) > 0 {
 		return usageError{errors.New("--orphan and --cluster are not for --replica-set; nave work apply --placement NAME --orphan lets the objects stay before the set is deleted")}
@@ -71,8 +73,24 @@ func (g *global) deleteReplicaSets(ctx context.Context, from *workAccess, namesp
 		return err
 	}
 	var failed []error
+	var going []workload.ReplicaSet
 	for _, name := range names {
-		failed = appendError(failed, g.deleteReplicaSet(ctx, hub, namespace, name, wait))
+		r := hub.replicaSet(namespace, name)
+		switch err := r.Remove(ctx); {
+		case err != nil:
+			failed = append(failed, err)
+		case wait.on:
+			going = append(going, r)
+		default:
+			fmt.Fprintf(g.streams.Out, "%s is being deleted\n", r)
+		}
+	}
+	for _, r := range going {
+		if err := r.AwaitGone(ctx, wait.timeout); err != nil {
+			failed = append(failed, err)
+			continue
+		}
+		fmt.Fprintf(g.streams.Out, "%s deleted\n", r)
 	}
 	return oneLine(failed)
 }

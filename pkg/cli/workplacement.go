@@ -13,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/apimachinery/pkg/util/wait"
 	clusterv1alpha1 "open-cluster-management.io/api/cluster/v1alpha1"
 	clusterv1beta1 "open-cluster-management.io/api/cluster/v1beta1"
 
@@ -201,30 +200,5 @@ func (g *global) applyByPlacement(ctx context.Context, by *access, to *workload.
 	}
 	ctx, cancel := context.WithTimeout(ctx, wait.timeout)
 	defer cancel()
-	r := replicaSet{hub, to.Namespace, a.Set}
-	return r.await(ctx, g.streams.Out)
-}
-
-// deleteReplicaSet deletes a replica set, whose works the hub deletes.
-func (g *global) deleteReplicaSet(ctx context.Context, hub *clients, namespace, name string, waiting waiting) error {
-	r := replicaSet{hub, namespace, name}
-	if err := hub.works.WorkV1alpha1().ManifestWorkReplicaSets(namespace).Delete(ctx, name, metav1.DeleteOptions{}); err != nil {
-		return r.wrap(err)
-	}
-	if !waiting.on {
-		fmt.Fprintf(g.streams.Out, "replica set %s of namespace %s is being deleted\n", name, namespace)
-		return nil
-	}
-	err := wait.PollUntilContextTimeout(ctx, rolloutInterval, waiting.timeout, true, func(ctx context.Context) (bool, error) {
-		_, err := hub.works.WorkV1alpha1().ManifestWorkReplicaSets(namespace).Get(ctx, name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return true, nil
-		}
-		return false, err
-	})
-	if err != nil {
-		return fmt.Errorf("replica set %s of namespace %s is not gone after %s: %w; it goes on, see nave work list -A", name, namespace, waiting.timeout, err)
-	}
-	fmt.Fprintf(g.streams.Out, "replica set %s of namespace %s deleted\n", name, namespace)
-	return nil
+	return g.follow(ctx, hub.replicaSet(to.Namespace, a.Set))
 }

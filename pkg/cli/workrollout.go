@@ -2,32 +2,22 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/utils/clock"
 	workv1alpha1 "open-cluster-management.io/api/work/v1alpha1"
 
 	"nave/pkg/rollout"
 	"nave/pkg/workload"
 )
 
-const (
-	// rolloutInterval is how often a rollout that is followed is looked at. Works are only read again when the hub has said
-	// something new.
-	rolloutInterval = time.Second
-	// failedRows is how many failed clusters are shown.
-	failedRows = 20
-)
+// failedRows is how many failed clusters are shown.
+const failedRows = 20
 
 func (g *global) workRollout() *cobra.Command {
 	return group("rollout", "Rollouts of replica sets to the clusters of a placement", g.rolloutStatus(), g.rolloutPause(true), g.rolloutPause(false))
@@ -44,7 +34,8 @@ func (g *global) rolloutStatus() *cobra.Command {
 		Use:   "status NAME",
 		Short: "Show how far a rollout is, and which clusters have failed and why",
 		Long: `Shows how far the rollout of a replica set is: its conditions, and for each placement how many clusters have got the content, have
-succeeded, or have failed. With --watch it follows until all have succeeded, and ends with 1 if the rollout is paused or too many have failed.`,
+succeeded, or have failed. With --watch it follows until all have succeeded, and ends with 1 if the rollout is paused, or if for a while
+nothing has happened and all that is left are clusters that have failed, or that wait because too many have.`,
 		Args: oneReplicaSet,
 		RunE: func(cmd *cobra.Command, arguments []string) error {
 			if _, err := g.load(cmd, nil); err != nil {
@@ -54,15 +45,15 @@ succeeded, or have failed. With --watch it follows until all have succeeded, and
 			if err != nil {
 				return err
 			}
-			r := replicaSet{hub, from.namespace, arguments[0]}
+			r := hub.replicaSet(from.namespace, arguments[0])
 			if follow {
-				return r.await(cmd.Context(), g.streams.Out)
+				return g.follow(cmd.Context(), r)
 			}
-			set, err := r.get(cmd.Context())
+			set, err := r.Get(cmd.Context())
 			if err != nil {
 				return err
 			}
-			progress, err := workload.ProgressOf(cmd.Context(), hub.clusters, hub.works, set, time.Now())
+			progress, err := r.Progress(cmd.Context(), set)
 			if err != nil {
 				return err
 			}
@@ -77,10 +68,8 @@ succeeded, or have failed. With --watch it follows until all have succeeded, and
 func (g *global) rolloutPause(pause bool) *cobra.Command {
 	var from namespacedAccess
 	use, short, done := "resume", "Let a rollout that is paused go on", "resumed"
-	value := "null"
 	if pause {
 		use, short, done = "pause", "Hold a rollout: no cluster gets new content until it is resumed", "paused"
-		value = `"true"`
 	}
 	cmd := &cobra.Command{
 		Use: use + " NAME", Short: short, Args: oneReplicaSet,
@@ -92,13 +81,11 @@ func (g *global) rolloutPause(pause bool) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			r := replicaSet{hub, from.namespace, arguments[0]}
-			body := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%s}}}`, rollout.PausedAnnotation, value)
-			_, err = hub.works.WorkV1alpha1().ManifestWorkReplicaSets(r.namespace).Patch(cmd.Context(), r.name, types.MergePatchType, body, metav1.PatchOptions{})
-			if err != nil {
-				return r.wrap(err)
+			r := hub.replicaSet(from.namespace, arguments[0])
+			if err := r.Pause(cmd.Context(), pause); err != nil {
+				return err
 			}
-			fmt.Fprintf(g.streams.Out, "rollout of replica set %s of namespace %s %s\n", r.name, r.namespace, done)
+			fmt.Fprintf(g.streams.Out, "rollout of %s %s\n", r, done)
 			return nil
 		},
 	}
@@ -106,80 +93,18 @@ func (g *global) rolloutPause(pause bool) *cobra.Command {
 	return cmd
 }
 
-// replicaSet is one on a hub.
-type replicaSet struct {
-	hub             *clients
-	namespace, name string
+// replicaSet is one on the hub.
+func (c *clients) replicaSet(namespace, name string) workload.ReplicaSet {
+	return workload.ReplicaSet{Works: c.works, Clusters: c.clusters, Metadata: c.metadata, Clock: clock.RealClock{}, Namespace: namespace, Name: name}
 }
 
-func (r *replicaSet) get(ctx context.Context) (*workv1alpha1.ManifestWorkReplicaSet, error) {
-	set, err := r.hub.works.WorkV1alpha1().ManifestWorkReplicaSets(r.namespace).Get(ctx, r.name, metav1.GetOptions{})
-	if err != nil {
-		return nil, r.wrap(err)
-	}
-	return set, nil
-}
-
-func (r *replicaSet) wrap(err error) error {
-	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("namespace %s has no replica set %s; nave kubectl get manifestworkreplicasets -A shows those that there are", r.namespace, r.name)
-	}
-	return fmt.Errorf("replica set %s of namespace %s: %w", r.name, r.namespace, err)
-}
-
-// rolledOut is what the hub says of the rollout of a set as it is now; nil if it has not said anything.
-func rolledOut(set *workv1alpha1.ManifestWorkReplicaSet) *metav1.Condition {
-	c := meta.FindStatusCondition(set.Status.Conditions, workv1alpha1.ManifestWorkReplicaSetConditionPlacementRolledOut)
-	if c == nil || c.ObservedGeneration < set.Generation {
-		return nil
-	}
-	return c
-}
-
-// await follows a rollout until it is complete, held, or over because too many have failed, and says each change in one line.
-func (r *replicaSet) await(ctx context.Context, out io.Writer) error {
-	seen, told := "", "the hub has not said anything about it; is its feature gate ManifestWorkReplicaSet on"
-	err := wait.PollUntilContextCancel(ctx, rolloutInterval, true, func(ctx context.Context) (bool, error) {
-		set, err := r.get(ctx)
-		if err != nil {
-			return false, err
-		}
-		c := rolledOut(set)
-		if c == nil || set.ResourceVersion == seen {
-			return false, nil
-		}
-		seen = set.ResourceVersion
-		if text := oneLineOf(c.Message); text != told {
-			told = text
-			fmt.Fprintf(out, "rollout %s: %s\n", r.name, text)
-		}
-		switch {
-		case c.Status == metav1.ConditionTrue:
-			return true, nil
-		case rollout.Paused(set.Annotations):
-			return false, fmt.Errorf("rollout of replica set %s of namespace %s is paused; nave work rollout resume %s -n %s lets it go on", r.name, r.namespace, r.name, r.namespace)
-		}
-		return false, r.stuck(ctx, set)
-	})
-	if errors.Is(err, context.DeadlineExceeded) {
-		return fmt.Errorf("rollout of replica set %s of namespace %s is not complete in time: %s; it goes on, see nave work rollout status %s -n %s", r.name, r.namespace, told, r.name, r.namespace)
+// follow says each change of a rollout in one line, and at its end which clusters have failed, if it has not succeeded.
+func (g *global) follow(ctx context.Context, r workload.ReplicaSet) error {
+	all, err := r.Follow(ctx, func(text string) { fmt.Fprintf(g.streams.Out, "rollout %s: %s\n", r.Name, text) })
+	if printErr := writeFailed(g.streams.Out, all); printErr != nil {
+		return printErr
 	}
 	return err
-}
-
-// stuck is the error that says that too many clusters have failed, once nothing is under way any more.
-func (r *replicaSet) stuck(ctx context.Context, set *workv1alpha1.ManifestWorkReplicaSet) error {
-	all, err := workload.ProgressOf(ctx, r.hub.clusters, r.hub.works, set, time.Now())
-	if err != nil {
-		return err
-	}
-	for _, p := range all {
-		if p.Breached && len(p.Underway) == 0 {
-			return fmt.Errorf("rollout of replica set %s of namespace %s to placement %s has stopped, failed clusters: %d; nave work rollout status %s -n %s says why",
-				r.name, r.namespace, p.Placement, len(p.Failed)+len(p.TimedOut), r.name, r.namespace)
-		}
-	}
-	return nil
 }
 
 func writeRollout(out io.Writer, set *workv1alpha1.ManifestWorkReplicaSet, all []workload.Progress) error {

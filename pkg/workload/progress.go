@@ -3,14 +3,10 @@ package workload
 import (
 	"context"
 	"fmt"
-	"strconv"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	clusterclient "open-cluster-management.io/api/client/cluster/clientset/versioned"
-	workclient "open-cluster-management.io/api/client/work/clientset/versioned"
 	clusterv1beta1 "open-cluster-management.io/api/cluster/v1beta1"
 	workv1 "open-cluster-management.io/api/work/v1"
 	workv1alpha1 "open-cluster-management.io/api/work/v1alpha1"
@@ -25,56 +21,123 @@ const progressPage = 50
 // Progress is how far the rollout of a replica set to the clusters of one placement is, by the rules that the hub goes by.
 type Progress struct {
 	Placement string
+	Missing   bool // there is no such placement, and what was made for it stays
+	Whole     bool // all that the placement has decided is known; no cluster gets the content before
 	Selected  int
 	*rollout.Result
 	Reasons map[string]string // why clusters have failed
 }
 
-// ProgressOf reads the decisions and works of a replica set, page by page, and judges them.
-func ProgressOf(ctx context.Context, clusters clusterclient.Interface, works workclient.Interface, set *workv1alpha1.ManifestWorkReplicaSet, now time.Time) ([]Progress, error) {
+// Progress says how far the rollout is. While it is not complete, that takes reading the decisions and works of the set, page by
+// page; when it is, the hub has counted them.
+func (r ReplicaSet) Progress(ctx context.Context, set *workv1alpha1.ManifestWorkReplicaSet) ([]Progress, error) {
+	if c := about(set, workv1alpha1.ManifestWorkReplicaSetConditionPlacementRolledOut); c != nil && c.Status == metav1.ConditionTrue {
+		return counted(set), nil
+	}
+	template := &set.Spec.ManifestWorkTemplate
+	judge := judge{content: replicas.Content(template), ruled: replicas.Ruled(template)}
 	var all []Progress
-	for _, ref := range set.Spec.PlacementRefs {
-		p := Progress{Placement: ref.Name, Reasons: map[string]string{}}
-		groups, err := decidedGroups(ctx, clusters, set.Namespace, ref.Name)
+	for _, ref := range replicas.RefsOf(set) {
+		chosen, err := r.selection(ctx, ref.Name)
 		if err != nil {
 			return nil, err
 		}
-		for _, g := range groups {
-			p.Selected += len(g.Clusters)
-		}
-		statuses, err := p.read(ctx, works, set)
+		works, err := r.works(ctx, ref.Name, judge)
 		if err != nil {
 			return nil, err
 		}
-		if p.Result, err = rollout.Decide(ref.RolloutStrategy, groups, statuses, now); err != nil {
-			return nil, fmt.Errorf("replica set %s of namespace %s, placement %s: %w", set.Name, set.Namespace, ref.Name, err)
+		p := Progress{Placement: ref.Name, Missing: chosen.Missing, Whole: chosen.Whole, Selected: chosen.Total, Reasons: map[string]string{}}
+		statuses := map[string]rollout.Status{}
+		for cluster, work := range works {
+			statuses[cluster] = work.status
+			if work.failure != "" {
+				p.Reasons[cluster] = work.failure
+			}
+		}
+		if p.Result, err = rollout.Decide(ref.RolloutStrategy, chosen.Groups, statuses, r.Clock.Now()); err != nil {
+			return nil, fmt.Errorf("%s, placement %s: %w", r, ref.Name, err)
 		}
 		all = append(all, p)
 	}
 	return all, nil
 }
 
-// read reads the works of one placement of a set, and keeps why those that have failed did.
-func (p *Progress) read(ctx context.Context, works workclient.Interface, set *workv1alpha1.ManifestWorkReplicaSet) (map[string]rollout.Status, error) {
-	statuses := map[string]rollout.Status{}
-	options := metav1.ListOptions{Limit: progressPage, LabelSelector: labels.Set{
-		replicas.SetLabel: replicas.SetValue(set.Namespace, set.Name), replicas.PlacementLabel: replicas.PlacementValue(p.Placement),
-	}.String()}
+// counted is the progress of a set whose rollout is complete.
+func counted(set *workv1alpha1.ManifestWorkReplicaSet) []Progress {
+	var all []Progress
+	for _, p := range set.Status.PlacementsSummary {
+		selected := max(p.Summary.DesiredTotal, p.Summary.Total) // upstream's hub only counts the works
+		all = append(all, Progress{Placement: p.Name, Whole: true, Selected: selected, Result: &rollout.Result{Done: selected}})
+	}
+	return all
+}
+
+// selection is what a placement selects, by its decisions.
+func (r ReplicaSet) selection(ctx context.Context, name string) (replicas.Selection, error) {
+	p, err := r.Clusters.ClusterV1beta1().Placements(r.Namespace).Get(ctx, name, metav1.GetOptions{})
+	switch {
+	case missing(err):
+		return replicas.SelectionOf(nil, nil), nil
+	case err != nil:
+		return replicas.Selection{}, fmt.Errorf("placement %s of namespace %s: %w", name, r.Namespace, err)
+	}
+	var decisions []*clusterv1beta1.PlacementDecision
+	options := metav1.ListOptions{Limit: progressPage, LabelSelector: labels.Set{clusterv1beta1.PlacementLabel: name}.String()}
 	for {
-		page, err := works.WorkV1().ManifestWorks(metav1.NamespaceAll).List(ctx, options)
+		page, err := r.Clusters.ClusterV1beta1().PlacementDecisions(r.Namespace).List(ctx, options)
 		if err != nil {
-			return nil, fmt.Errorf("works of replica set %s of namespace %s: %w", set.Name, set.Namespace, err)
+			return replicas.Selection{}, fmt.Errorf("decisions of placement %s of namespace %s: %w", name, r.Namespace, err)
 		}
 		for i := range page.Items {
-			work := &page.Items[i]
-			status := replicas.StatusOf(work, &set.Spec.ManifestWorkTemplate)
-			statuses[work.Namespace] = status
-			if status.State == rollout.Failed {
-				p.Reasons[work.Namespace] = failureOf(work)
-			}
+			decisions = append(decisions, &page.Items[i])
 		}
 		if options.Continue = page.Continue; options.Continue == "" {
-			return statuses, nil
+			return replicas.SelectionOf(p, decisions), nil
+		}
+	}
+}
+
+// judge knows what works are to hold.
+type judge struct {
+	content string
+	ruled   bool
+}
+
+// judged is what is kept of a work: its content may be half a megabyte.
+type judged struct {
+	metav1.Object
+	status  rollout.Status
+	failure string
+}
+
+func (j judge) of(work *workv1.ManifestWork) judged {
+	out := judged{status: replicas.Judge(work, replicas.Content(&work.Spec) == j.content, j.ruled)}
+	if out.status.State == rollout.Failed {
+		out.failure = failureOf(work)
+	}
+	out.Object = &metav1.ObjectMeta{
+		Namespace: work.Namespace, Name: work.Name, CreationTimestamp: work.CreationTimestamp, DeletionTimestamp: work.DeletionTimestamp,
+	}
+	return out
+}
+
+// works are the works for a placement of the set, by cluster.
+func (r ReplicaSet) works(ctx context.Context, placement string, judge judge) (map[string]judged, error) {
+	var all []judged
+	options := metav1.ListOptions{Limit: progressPage, LabelSelector: labels.Set{
+		replicas.SetLabel: replicas.SetValue(r.Namespace, r.Name), replicas.PlacementLabel: replicas.PlacementValue(placement),
+	}.String()}
+	for {
+		page, err := r.Works.WorkV1().ManifestWorks(metav1.NamespaceAll).List(ctx, options)
+		if err != nil {
+			return nil, fmt.Errorf("works of %s: %w", r, err)
+		}
+		for i := range page.Items {
+			all = append(all, judge.of(&page.Items[i]))
+		}
+		if options.Continue = page.Continue; options.Continue == "" {
+			one, _ := replicas.OnePerCluster(all)
+			return one, nil
 		}
 	}
 }
@@ -97,39 +160,4 @@ func failureOf(work *workv1.ManifestWork) string {
 		return c.Message
 	}
 	return ""
-}
-
-// decidedGroups are the clusters that a placement selects, by decision group.
-func decidedGroups(ctx context.Context, clusters clusterclient.Interface, namespace, placement string) ([]rollout.Group, error) {
-	byIndex := map[string]*rollout.Group{}
-	options := metav1.ListOptions{Limit: progressPage, LabelSelector: labels.Set{clusterv1beta1.PlacementLabel: placement}.String()}
-	for {
-		page, err := clusters.ClusterV1beta1().PlacementDecisions(namespace).List(ctx, options)
-		if err != nil {
-			return nil, fmt.Errorf("decisions of placement %s of namespace %s: %w", placement, namespace, err)
-		}
-		for _, d := range page.Items {
-			text := d.Labels[clusterv1beta1.DecisionGroupIndexLabel]
-			index, err := strconv.ParseInt(text, 10, 32)
-			if err != nil {
-				index = 0 // a decision without a group, as older hubs made them
-			}
-			g := byIndex[text]
-			if g == nil {
-				g = &rollout.Group{Index: int32(index), Name: d.Labels[clusterv1beta1.DecisionGroupNameLabel]}
-				byIndex[text] = g
-			}
-			for _, decision := range d.Status.Decisions {
-				g.Clusters = append(g.Clusters, decision.ClusterName)
-			}
-		}
-		if options.Continue = page.Continue; options.Continue == "" {
-			break
-		}
-	}
-	var groups []rollout.Group
-	for _, g := range byIndex {
-		groups = append(groups, *g)
-	}
-	return groups, nil
 }

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"context"
-	"errors"
 	"strings"
 	"testing"
 
@@ -57,9 +56,10 @@ func TestRollout(t *testing.T) {
 	require.Equal(t, 1, code)
 	require.Contains(t, errs, "so none is canary")
 
-	_, errs, code = apply(content("b", configMap("not-there", "settings", "b")))
+	out, errs, code = apply(content("b", configMap("not-there", "settings", "b")))
 	require.Equal(t, 1, code)
-	require.Contains(t, errs, "has stopped, failed clusters: 1")
+	require.Contains(t, errs, "has stopped, failed clusters: 1, waiting: 1")
+	require.Regexp(t, `(?m)^cluster1 +rolled-out +ConfigMap not-there/settings is failed: .*not-there`, out, "who waits is told why")
 	require.Regexp(t, `(?m)^cluster1 +rolled-out +ConfigMap not-there/settings is failed: .*not-there`, status())
 	require.NoError(t, b.valueOf(ctx, second, ns, "settings", "a"), "after a failure no other cluster gets it")
 
@@ -85,11 +85,21 @@ func TestRollout(t *testing.T) {
 	_, errs, code = b.naveWork(t, "", "delete", list.Items[0].Name, "--cluster", first)
 	require.Equal(t, 1, code)
 	require.Contains(t, errs, "the hub would make it again")
-	_, errs, code = b.naveWork(t, "", "delete", name, "-n", ns, "--replica-set")
+	require.Contains(t, errs, "nave work delete rolled-out --replica-set -n rolled-out")
+	out, errs, code = b.naveWork(t, "", "list", "-A", "-o", "wide")
 	require.Zero(t, code, errs)
-	eventually(t, ctx, "what was rolled out goes", func() error {
-		_, one := b.spokes[first].CoreV1().Namespaces().Get(ctx, ns, metav1.GetOptions{})
-		_, two := b.spokes[second].CoreV1().Namespaces().Get(ctx, ns, metav1.GetOptions{})
-		return errors.Join(gone(one), gone(two))
-	})
+	require.Regexp(t, `(?m)^cluster2 +rolled-out.* rolled-out/rolled-out +rolled-out$`, out)
+	_, errs, code = b.naveWork(t, content("c"), "apply", "-f", "-", "--name", name, "--placement", name, "-n", ns)
+	require.Zero(t, code, errs)
+	set, err := b.works.WorkV1alpha1().ManifestWorkReplicaSets(ns).Get(ctx, name, metav1.GetOptions{})
+	require.NoError(t, err)
+	require.Equal(t, "Progressive", string(set.Spec.PlacementRefs[0].RolloutStrategy.Type), "who says nothing of the rollout does not change it")
+	require.Equal(t, "Background", string(set.Spec.CascadeDeletionPolicy))
+	out, errs, code = b.naveWork(t, "", "delete", name, "-n", ns, "--replica-set")
+	require.Zero(t, code, errs)
+	require.Equal(t, "replica set rolled-out of namespace rolled-out deleted\n", out)
+	for _, cluster := range []string{first, second} {
+		_, err := b.spokes[cluster].CoreV1().Namespaces().Get(ctx, ns, metav1.GetOptions{})
+		require.NoError(t, gone(err), "what is deleted has gone from %s", cluster)
+	}
 }
