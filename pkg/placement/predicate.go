@@ -130,10 +130,10 @@ func compileClaims(from clusterv1beta1.ClusterClaimSelector) (claimSelector, err
 }
 
 func (s claimSelector) matches(mc *clusterv1.ManagedCluster) bool {
-	if len(s) == 0 {
-		return true
-	}
-	claims := claimsOf(mc)
+	return len(s) == 0 || s.match(claimsOf(mc))
+}
+
+func (s claimSelector) match(claims labels.Set) bool {
 	for i := range s {
 		if !s[i].Matches(claims) {
 			return false

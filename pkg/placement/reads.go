@@ -27,20 +27,20 @@ func DifferenceOf(before, after *clusterv1.ManagedCluster) *Difference {
 	return d
 }
 
-// Reads tells whether a difference is one that the plan looks at. Membership of sets and deletion are the caller's.
+// Reads tells whether a difference is one that can matter to the plan: a label of another value does not if the selectors say
+// of the cluster what they said before. Membership of sets and deletion are the caller's.
 func (p *Plan) Reads(d *Difference) bool {
 	return d.taints || d.labels && p.readsLabels(d) || d.claims && p.readsClaims(d) || d.resources && p.readsResources(d) || p.expressionsRead(d)
 }
 
 func (p *Plan) readsLabels(d *Difference) bool {
 	return p.anySelector(func(by *predicate) bool {
-		requirements, _ := by.labels.Requirements()
-		return differ(requirements, d.before.Labels, d.after.Labels)
+		return by.labels.Matches(labels.Set(d.before.Labels)) != by.labels.Matches(labels.Set(d.after.Labels))
 	}) || p.spreadReads(d, false)
 }
 
 func (p *Plan) readsClaims(d *Difference) bool {
-	return p.anySelector(func(by *predicate) bool { return differ(by.claims, d.claimsBefore, d.claimsAfter) }) || p.spreadReads(d, true)
+	return p.anySelector(func(by *predicate) bool { return by.claims.match(d.claimsBefore) != by.claims.match(d.claimsAfter) }) || p.spreadReads(d, true)
 }
 
 // anySelector asks the predicates of the placement and those of its groups.
@@ -88,19 +88,6 @@ func (p *Plan) readsResources(d *Difference) bool {
 func (p *Plan) expressionsRead(d *Difference) bool {
 	for i := range p.predicates {
 		if p.predicates[i].cel.differs(d.before, d.after) {
-			return true
-		}
-	}
-	return false
-}
-
-// differ tells whether any key of the requirements has another value.
-func differ(requirements []labels.Requirement, before, after labels.Set) bool {
-	for i := range requirements {
-		key := requirements[i].Key()
-		a, knownBefore := before[key]
-		b, knownAfter := after[key]
-		if a != b || knownBefore != knownAfter {
 			return true
 		}
 	}

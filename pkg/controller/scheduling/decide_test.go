@@ -290,6 +290,8 @@ func TestOnlyWhatMatters(t *testing.T) {
 	}{
 		{"heartbeat", func() { w.cluster("a", func(mc *clusterv1.ManagedCluster) { mc.Status.Version.Kubernetes = "v1" }) }, nil},
 		{"a label that one of them reads", func() { w.cluster("a", labelled("ring", "inner")) }, []string{"inner"}},
+		{"the same label, which does not match any more", func() { w.cluster("a", labelled("ring", "outer")) }, []string{"inner"}},
+		{"the same label, which matches as little as before", func() { w.cluster("a", labelled("ring", "far")) }, nil},
 		{"a label that none of them reads", func() { w.cluster("a", labelled("colour", "red")) }, nil},
 		{"a taint", func() {
 			w.cluster("a", func(mc *clusterv1.ManagedCluster) { mc.Spec.Taints = []clusterv1.Taint{{Key: "x", Effect: "NoSelect"}} })
