@@ -39,7 +39,12 @@ type administrator struct {
 
 func newAdministrator(t *testing.T) *administrator {
 	t.Helper()
-	access, ctx := startHub(t)
+	return newAdministratorOn(t, t.TempDir())
+}
+
+func newAdministratorOn(t *testing.T, dir string) *administrator {
+	t.Helper()
+	access, ctx := startHubOn(t, dir)
 	access.QPS = -1
 	client := dynamic.NewForConfigOrDie(access)
 	return &administrator{

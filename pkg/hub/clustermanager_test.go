@@ -23,7 +23,13 @@ import (
 // startHub runs a hub on an empty directory until the test ends, and returns its administrator's access.
 func startHub(t *testing.T) (*rest.Config, context.Context) {
 	t.Helper()
-	c := config(t.TempDir(), "127.0.0.1:0")
+	return startHubOn(t, t.TempDir())
+}
+
+// startHubOn is startHub on what an earlier one has left in a directory.
+func startHubOn(t *testing.T, dir string) (*rest.Config, context.Context) {
+	t.Helper()
+	c := config(dir, "127.0.0.1:0")
 	run(t, c)
 	ctx, cancel := context.WithTimeout(context.Background(), 5*patience)
 	t.Cleanup(cancel)

@@ -154,7 +154,35 @@ func TestRollouts(t *testing.T) {
 		step{"failures", failures},
 		step{"groups by their number", groupsByNumber},
 		step{"several placements", severalPlacements},
+		step{"clusters come and go", clustersComeAndGo},
 	)
+}
+
+// A cluster that goes while it is under way holds up nobody, and one that comes waits for its turn.
+func clustersComeAndGo(i *administrator) {
+	r := &rolling{administrator: i, namespace: "ferry", refs: refOf("everyone", "type: Progressive, progressive: {maxConcurrency: 1}")}
+	r.team("ferry", 3)
+	r.place("ferry", "everyone", silent)
+	r.chooses("ferry", "everyone", "ferry-1", "ferry-2", "ferry-3")
+	r.release("one")
+	r.have("one - -")
+	r.label("ferry-1", "cluster.open-cluster-management.io/clusterset", "default")
+	r.have("- one -")
+	r.rolledOut("Progressing", "0 of 2 clusters have succeeded", "under way: ferry-2")
+	r.succeeds(2)
+	r.have("- one one")
+	r.label("ferry-1", "cluster.open-cluster-management.io/clusterset", "ferry")
+	r.rolledOut("Progressing", "1 of 3 clusters have succeeded", "under way: ferry-3", "waiting: ferry-1")
+	r.have("- one one")
+	r.succeeds(3)
+	r.have("one one one")
+	r.succeeds(1)
+	r.rolledOut("Complete")
+	// One that joins what is complete gets the content, too.
+	r.cluster("ferry-4", "ferry", "")
+	r.have("one one one one")
+	r.succeeds(4)
+	r.rolledOut("Complete")
 }
 
 // A cluster counts as done when it says so of the new content, not because of what it said of the old one
