@@ -8,9 +8,11 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/rand"
 	workv1 "open-cluster-management.io/api/work/v1"
 	workv1alpha1 "open-cluster-management.io/api/work/v1alpha1"
@@ -26,6 +28,9 @@ const (
 	// WrittenAnnotation on a work is when it got the content that it has, in RFC 3339. Conditions of a work keep their time if
 	// new content succeeds as the old one did, so without it a rollout would take an old success for one that has lasted.
 	WrittenAnnotation = "nave.dev/content-written"
+
+	// IntendedAnnotation on a work says which content it was given, see Intend.
+	IntendedAnnotation = "nave.dev/content-intended"
 
 	// LabelsAnnotation on a work lists the labels that are its set's, with commas between. Others may put labels on it that
 	// stay; upstream takes them away (spec 10.2, C3).
@@ -78,6 +83,37 @@ func Content(spec *workv1.ManifestWorkSpec) string {
 func hashOf(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:16])
+}
+
+// Intend notes on a work the hash of the content that it is being given, and the generation that it will have with it. Policies
+// of the hub's users may store another content in its place; what they make of it is not known before.
+func Intend(work metav1.Object, content string, generation int64) {
+	annotations := work.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[IntendedAnnotation] = fmt.Sprintf("%s %d", content, generation)
+	work.SetAnnotations(annotations)
+}
+
+// IntendedOf is what Intend noted; nothing if it did not.
+func IntendedOf(work metav1.Object) (content string, generation int64) {
+	content, text, _ := strings.Cut(work.GetAnnotations()[IntendedAnnotation], " ")
+	generation, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		return "", 0
+	}
+	return content, generation
+}
+
+// HasContent tells whether a work of which stored is the hash has some content: as it is, or as a policy has changed it when it
+// was given it. If its generation is larger than that, somebody has changed it since.
+func HasContent(work metav1.Object, stored, wanted string) bool {
+	if stored == wanted {
+		return true
+	}
+	content, generation := IntendedOf(work)
+	return content == wanted && work.GetGeneration() <= generation
 }
 
 // written is when a work got its content: as its annotation says, else when it was created.

@@ -50,6 +50,33 @@ func TestWorkNames(t *testing.T) {
 	require.Len(t, WorkName(again, "p", 0), 63)
 }
 
+func TestHasContent(t *testing.T) {
+	for _, test := range []struct {
+		name, stored, intended string
+		generation             int64
+		want                   bool
+	}{
+		{"as it is wanted", "w", "", 1, true},
+		{"as it is wanted, though something else was given", "w", "x 1", 1, true},
+		{"another", "x", "", 1, false},
+		{"another, as a policy made it", "x", "w 3", 3, true},
+		{"another, and a policy kept it as it was", "x", "w 3", 2, true},
+		{"another, changed since", "x", "w 3", 4, false},
+		{"another, as a policy made it of another", "x", "y 3", 3, false},
+		{"no generation", "x", "w", 1, false},
+		{"nothing intended", "x", "", 0, false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			work := &metav1.ObjectMeta{Generation: test.generation, Annotations: map[string]string{IntendedAnnotation: test.intended}}
+			require.Equal(t, test.want, HasContent(work, test.stored, "w"))
+		})
+	}
+	work := &metav1.ObjectMeta{Generation: 2}
+	require.False(t, HasContent(work, "x", ""))
+	Intend(work, "w", 2)
+	require.True(t, HasContent(work, "x", "w"))
+}
+
 func TestStatusOf(t *testing.T) {
 	at := func(seconds int) metav1.Time {
 		return metav1.NewTime(time.Date(2026, 5, 1, 12, 0, seconds, 0, time.UTC))

@@ -14,7 +14,7 @@ import (
 // StatusOf tells how far a work is with the content of a template. One that is being deleted is in the way of a new one until
 // it is gone, so it counts as progressing.
 func StatusOf(work *workv1.ManifestWork, template *workv1.ManifestWorkSpec) rollout.Status {
-	return Judge(work, Content(&work.Spec) == Content(template), Ruled(template))
+	return Judge(work, HasContent(work, Content(&work.Spec), Content(template)), Ruled(template))
 }
 
 // Judge is StatusOf for a caller that knows whether the work has the content, and whether the template has rules.

@@ -221,7 +221,7 @@ func (c *Controller) selectionChanged(namespace, name string) {
 func (c *Controller) state(value string) *state {
 	s := c.states[value]
 	if s == nil {
-		s = &state{works: map[string]*record{}, altered: map[string]string{}}
+		s = &state{works: map[string]*record{}}
 		c.states[value] = s
 	}
 	return s

@@ -227,6 +227,6 @@ func TestAnnotationsOfOthersStay(t *testing.T) {
 	has := w.api.in("a").Annotations
 	require.Equal(t, "{}", has[corev1.LastAppliedConfigAnnotation])
 	require.Equal(t, "y", has["theirs"])
-	require.Equal(t, w.stamp(), has[replicas.WrittenAnnotation])
+	require.Equal(t, w.clock.Now().Format(time.RFC3339), has[replicas.WrittenAnnotation])
 	require.NotContains(t, has, contentAnnotation)
 }

@@ -13,7 +13,8 @@ import (
 )
 
 // marks are the labels of the works of a set and a placement: those of the set, and upstream's two. Others may put labels on
-// works, too, so the names of these are noted on the work.
+// works, too, so the names of these are noted on the work. A mark is, too, that the generation which a work was to have with
+// its content is not still to come: a policy may have kept all as it was.
 type marks struct {
 	labels map[string]string
 	names  string
@@ -28,14 +29,15 @@ func marksOf(set *workv1alpha1.ManifestWorkReplicaSet, placement string) *marks 
 	return m
 }
 
-// on tells whether a work has the labels, and none that its set had before.
+// on tells whether a work has the labels, none that its set had before, and no generation that is still to come.
 func (m *marks) on(r *record) bool {
 	for key, value := range m.labels {
 		if have, ok := r.Labels[key]; !ok || have != value {
 			return false
 		}
 	}
-	return r.Annotations[replicas.LabelsAnnotation] == m.names
+	_, generation := replicas.IntendedOf(r)
+	return generation <= r.Generation && r.Annotations[replicas.LabelsAnnotation] == m.names
 }
 
 // of tells whether a work is of the set.
@@ -53,4 +55,7 @@ func (m *marks) put(work *workv1.ManifestWork) {
 	}
 	maps.Copy(work.Labels, m.labels)
 	metav1.SetMetaDataAnnotation(&work.ObjectMeta, replicas.LabelsAnnotation, m.names)
+	if content, generation := replicas.IntendedOf(work); generation > work.Generation {
+		replicas.Intend(work, content, work.Generation)
+	}
 }

@@ -55,9 +55,8 @@ type state struct {
 	content string                               // of the template
 	ruled   bool
 
-	works   map[string]*record // by namespace/name
-	gone    map[types.UID]bool // works that went while others were written, whose writes may be answered later; else nil
-	altered map[string]string  // content that was stored instead of another
+	works map[string]*record // by namespace/name
+	gone  map[types.UID]bool // works that went while others were written, whose writes may be answered later; else nil
 }
 
 // record is a work as it was last seen or written.
@@ -119,7 +118,7 @@ func (r *record) as(other *record) bool {
 	if r.UID != other.UID || r.Generation != other.Generation || r.content != other.content || r.deleting() != other.deleting() || !maps.Equal(r.Labels, other.Labels) {
 		return false
 	}
-	for _, key := range []string{replicas.WrittenAnnotation, replicas.LabelsAnnotation} {
+	for _, key := range []string{replicas.WrittenAnnotation, replicas.IntendedAnnotation, replicas.LabelsAnnotation} {
 		if r.Annotations[key] != other.Annotations[key] {
 			return false
 		}
@@ -164,15 +163,10 @@ func (s *state) leaves(r *record, now time.Time) {
 	s.works[key] = &leaving
 }
 
-// wrote takes over a work as the API server returned it. Where a policy of the hub's users has changed what was written, the
-// work counts as having the content that was meant, or it would be written again and again.
-func (s *state) wrote(work *workv1.ManifestWork, meant string) {
+// wrote takes over a work as the API server returned it.
+func (s *state) wrote(work *workv1.ManifestWork) {
 	if s.gone[work.UID] {
 		return
-	}
-	stored := replicas.Content(&work.Spec)
-	if stored != meant {
-		s.altered[stored] = meant
 	}
 	trim(work)
 	s.see(work)
@@ -180,7 +174,7 @@ func (s *state) wrote(work *workv1.ManifestWork, meant string) {
 
 // current tells whether a work has the content of the template.
 func (s *state) current(r *record) bool {
-	return r.content == s.content || s.altered[r.content] == s.content
+	return replicas.HasContent(r, r.content, s.content)
 }
 
 func (r *record) deleting() bool { return r.DeletionTimestamp != nil }

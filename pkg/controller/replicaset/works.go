@@ -70,7 +70,7 @@ func (c *Controller) put(ctx context.Context, s *state, e *evaluation, w write) 
 	case errors.Is(err, errNotOurs):
 		s.unsee(w.there.ManifestWork, true)
 	case err == nil:
-		s.wrote(work, e.content)
+		s.wrote(work)
 	}
 	return err
 }
@@ -92,11 +92,10 @@ func (c *Controller) create(ctx context.Context, e *evaluation, w write) (*workv
 		work := &workv1.ManifestWork{
 			ObjectMeta: metav1.ObjectMeta{
 				Name: replicas.WorkName(e.set, w.placement, attempt), GenerateName: e.set.Name, Namespace: w.cluster,
-				Annotations: map[string]string{replicas.WrittenAnnotation: c.stamp()},
 			},
-			Spec: *e.set.Spec.ManifestWorkTemplate.DeepCopy(),
 		}
 		w.marks.put(work)
+		c.fill(work, e)
 		made, err := works.Create(ctx, work, metav1.CreateOptions{})
 		if !apierrors.IsAlreadyExists(err) {
 			return made, err
@@ -114,7 +113,12 @@ func (c *Controller) create(ctx context.Context, e *evaluation, w write) (*workv
 	return nil, fmt.Errorf("all names for a work of the set are taken by others, such as %s", replicas.WorkName(e.set, w.placement, 0))
 }
 
-func (c *Controller) stamp() string { return c.Clock.Now().UTC().Format(time.RFC3339) }
+// fill gives a work the content, which its next generation has then.
+func (c *Controller) fill(work *workv1.ManifestWork, e *evaluation) {
+	work.Spec = *e.set.Spec.ManifestWorkTemplate.DeepCopy()
+	metav1.SetMetaDataAnnotation(&work.ObjectMeta, replicas.WrittenAnnotation, c.Clock.Now().UTC().Format(time.RFC3339))
+	replicas.Intend(work, e.content, work.Generation+1)
+}
 
 // change gives a work that there is the content, the labels, or both. What others put on the work stays: it is read first, as
 // the copy in the cache lacks its content, and agents write it all the time.
@@ -135,8 +139,7 @@ func (c *Controller) change(ctx context.Context, e *evaluation, w write) (*workv
 		}
 		w.marks.put(work)
 		if w.content {
-			work.Annotations[replicas.WrittenAnnotation] = c.stamp()
-			work.Spec = e.set.Spec.ManifestWorkTemplate
+			c.fill(work, e)
 		}
 		after, err = works.Update(ctx, work, metav1.UpdateOptions{})
 		return err

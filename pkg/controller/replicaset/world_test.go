@@ -65,6 +65,8 @@ func newWorld(t *testing.T, strategy string) *world {
 // restart makes another controller, which knows what there is and nothing of what there was.
 func (w *world) restart() {
 	w.t.Helper()
+	before := w.clusters.Cluster().V1beta1()
+	w.clusters = clusterinformers.NewSharedInformerFactory((*clusterclient.Clientset)(nil), 0)
 	var err error
 	w.Controller, err = New(Config{
 		Log: w.quiet(), Works: w.api, WorkInformers: workinformers.NewSharedInformerFactory((*workclient.Clientset)(nil), 0), ClusterInformers: w.clusters,
@@ -72,6 +74,13 @@ func (w *world) restart() {
 	})
 	require.NoError(w.t, err)
 	w.enqueue = func(string) { w.queued++ }
+	now := w.clusters.Cluster().V1beta1()
+	for _, p := range before.Placements().Informer().GetIndexer().List() {
+		require.NoError(w.t, now.Placements().Informer().GetIndexer().Add(p))
+	}
+	for _, d := range before.PlacementDecisions().Informer().GetIndexer().List() {
+		require.NoError(w.t, now.PlacementDecisions().Informer().GetIndexer().Add(d))
+	}
 	w.setChanged(nil, w.api.set)
 	for _, work := range w.api.works {
 		work = work.DeepCopy()
