@@ -34,7 +34,7 @@ type write struct {
 type progress struct {
 	name   string
 	chosen replicas.Selection
-	wrong  error // with the strategy
+	wrong  error // with the strategy, or the labels of the set
 	result *rollout.Result
 	works  int // there are, with any content
 	sum    workv1alpha1.ManifestWorkReplicaSetSummary
@@ -87,6 +87,9 @@ func (c *Controller) rollOutTo(e *evaluation, s *state, ref workv1alpha1.LocalPl
 		}
 	}
 	p.result, p.wrong = rollout.Decide(ref.RolloutStrategy, chosen.Groups, statuses, now)
+	if p.wrong == nil {
+		p.wrong = marks.check()
+	}
 	if p.wrong != nil || chosen.Missing {
 		return nil // what it has stays
 	}

@@ -1,6 +1,7 @@
 package replicaset
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -11,6 +12,10 @@ import (
 
 	"nave/pkg/replicas"
 )
+
+// maxNames is how many bytes the names of a set's labels may have together. All annotations of an object may have 256 KiB, and
+// others need some of them.
+const maxNames = 64 << 10
 
 // marks are the labels of the works of a set and a placement: those of the set, and upstream's two. Others may put labels on
 // works, too, so the names of these are noted on the work. A mark is, too, that the generation which a work was to have with
@@ -27,6 +32,14 @@ func marksOf(set *workv1alpha1.ManifestWorkReplicaSet, placement string) *marks 
 	m.labels[replicas.PlacementLabel] = replicas.PlacementValue(placement)
 	m.names = strings.Join(slices.Sorted(maps.Keys(m.labels)), ",")
 	return m
+}
+
+// check says what is wrong with the labels, if anything is.
+func (m *marks) check() error {
+	if len(m.names) > maxNames {
+		return fmt.Errorf("the names of the labels of the set have %d bytes, but works can note only %d: give it fewer labels", len(m.names), maxNames)
+	}
+	return nil
 }
 
 // on tells whether a work has the labels, none that its set had before, and no generation that is still to come.

@@ -77,11 +77,25 @@ func (c *Controller) rollOut(ctx context.Context, s *state) (time.Time, error) {
 			failed = []error{errPassing}
 		}
 	}
-	troubles := brief(slices.DeleteFunc(slices.Clone(failed), passing))
-	if err := c.report(ctx, s, e.set, e.status(troubles)); err != nil {
+	if err := c.report(ctx, s, e.set, e.status(c.troubles(s, e.set, failed))); err != nil {
 		return e.next, err
 	}
 	return e.next, errors.Join(failed[:min(len(failed), maxNamed)]...)
+}
+
+// troubles are the first of the failures that people have to be told of. When there are such for the first time they are
+// logged, too; attempts after that are not.
+func (c *Controller) troubles(s *state, set *workv1alpha1.ManifestWorkReplicaSet, failed []error) []string {
+	lasting := slices.DeleteFunc(slices.Clone(failed), passing)
+	if len(lasting) > 0 && !s.troubled {
+		c.Log.WithField(log.FieldObject, objectOf(set)).WithField("works", len(lasting)).WithError(lasting[0]).Info("works cannot be written")
+	}
+	s.troubled = len(lasting) > 0
+	return brief(lasting)
+}
+
+func objectOf(set *workv1alpha1.ManifestWorkReplicaSet) string {
+	return "replica set " + set.Namespace + "/" + set.Name
 }
 
 // look evaluates a set; nil if it is gone.
@@ -104,7 +118,7 @@ func (c *Controller) report(ctx context.Context, s *state, set *workv1alpha1.Man
 		return fmt.Errorf("status: %w", err)
 	}
 	if before != after {
-		c.Log.WithField(log.FieldObject, "replica set "+set.Namespace+"/"+set.Name).WithField(log.FieldReason, after).
+		c.Log.WithField(log.FieldObject, objectOf(set)).WithField(log.FieldReason, after).
 			WithField("clusters", status.Summary.DesiredTotal).WithField("updated", status.Summary.Updated).Info("rollout")
 	}
 	return nil
@@ -132,7 +146,7 @@ func (c *Controller) patch(ctx context.Context, s *state, set *workv1alpha1.Mani
 }
 
 // finalize takes the works of a set away that is being deleted. With Foreground it waits until they are gone; else they go
-// by themselves (spec 3.2).
+// by themselves (spec 3.2). A work that cannot be deleted holds it in either case.
 func (c *Controller) finalize(ctx context.Context, s *state, set *workv1alpha1.ManifestWorkReplicaSet) error {
 	if !slices.Contains(set.Finalizers, workv1alpha1.ManifestWorkReplicaSetFinalizer) {
 		return nil
@@ -143,16 +157,16 @@ func (c *Controller) finalize(ctx context.Context, s *state, set *workv1alpha1.M
 		e.discard(works)
 	}
 	c.mu.Unlock()
-	if failed := c.write(ctx, s, e); len(failed) > 0 {
-		return errors.Join(failed[:min(len(failed), maxNamed)]...)
-	}
+	failed := c.write(ctx, s, e)
 	c.mu.Lock()
-	left := len(s.works)
-	status := leaving(s, set)
+	left := s.clusters()
 	c.mu.Unlock()
-	if set.Spec.CascadeDeletionPolicy == workv1alpha1.Foreground && left > 0 {
-		return c.report(ctx, s, set, status)
+	if len(failed) == 0 && (len(left) == 0 || set.Spec.CascadeDeletionPolicy != workv1alpha1.Foreground) {
+		rest := slices.DeleteFunc(slices.Clone(set.Finalizers), func(f string) bool { return f == workv1alpha1.ManifestWorkReplicaSetFinalizer })
+		return c.patch(ctx, s, set, map[string]any{"metadata": map[string]any{"finalizers": rest}})
 	}
-	rest := slices.DeleteFunc(slices.Clone(set.Finalizers), func(f string) bool { return f == workv1alpha1.ManifestWorkReplicaSetFinalizer })
-	return c.patch(ctx, s, set, map[string]any{"metadata": map[string]any{"finalizers": rest}})
+	if err := c.report(ctx, s, set, leaving(set, left, c.troubles(s, set, failed))); err != nil {
+		return err
+	}
+	return errors.Join(failed[:min(len(failed), maxNamed)]...)
 }

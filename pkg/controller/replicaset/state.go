@@ -2,6 +2,7 @@ package replicaset
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -55,8 +56,9 @@ type state struct {
 	content string                               // of the template
 	ruled   bool
 
-	works map[string]*record // by namespace/name
-	gone  map[types.UID]bool // works that went while others were written, whose writes may be answered later; else nil
+	works    map[string]*record // by namespace/name
+	troubled bool               // works could not be written, and it was logged; only for the one worker that has the set
+	gone     map[types.UID]bool // works that went while others were written, whose writes may be answered later; else nil
 }
 
 // record is a work as it was last seen or written.
@@ -205,4 +207,14 @@ func (s *state) byPlacement() map[string][]*record {
 		all[r.placement] = append(all[r.placement], r)
 	}
 	return all
+}
+
+// clusters are those that have works, in the order of names.
+func (s *state) clusters() []string {
+	var all []string
+	for _, r := range s.works {
+		all = append(all, r.Namespace)
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
 }

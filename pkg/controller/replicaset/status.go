@@ -18,6 +18,9 @@ const (
 	reasonPaused = "Paused"
 
 	maxNamed = 5 // clusters that a message names
+
+	maxMessage = 4 << 10 // bytes of a condition's message, which may have 32 KiB at most
+	maxTrouble = 512     // bytes of one error in it
 )
 
 // status is that of the set (spec 3.2), with what could not be written.
@@ -33,7 +36,7 @@ func (e *evaluation) status(troubles []string) workv1alpha1.ManifestWorkReplicaS
 	status.Conditions = slices.Clone(e.set.Status.Conditions)
 	verified := e.verified(status.Summary)
 	for _, condition := range []metav1.Condition{verified, e.rolledOut(troubles), appliedOf(status.Summary, verified)} {
-		condition.ObservedGeneration = e.set.Generation
+		condition.ObservedGeneration, condition.Message = e.set.Generation, clipped(condition.Message, maxMessage)
 		meta.SetStatusCondition(&status.Conditions, condition)
 	}
 	return status
@@ -102,6 +105,7 @@ func (e *evaluation) rolledOut(troubles []string) metav1.Condition {
 		switch {
 		case p.chosen.Missing || p.wrong != nil:
 			complete = false
+			texts = append(texts, fmt.Sprintf("placement %s: nothing new goes to its clusters, PlacementVerified says why", p.name))
 		case !p.result.Complete() || !p.chosen.Whole:
 			complete = false
 			texts = append(texts, fmt.Sprintf("placement %s: %s", p.name, p.tell()))
@@ -170,21 +174,20 @@ func appliedOf(sum workv1alpha1.ManifestWorkReplicaSetSummary, verified metav1.C
 	return condition
 }
 
-// leaving is the status of a set whose deletion waits for its works.
-func leaving(s *state, set *workv1alpha1.ManifestWorkReplicaSet) workv1alpha1.ManifestWorkReplicaSetStatus {
+// leaving is the status of a set whose deletion waits for the works in some clusters.
+func leaving(set *workv1alpha1.ManifestWorkReplicaSet, clusters, troubles []string) workv1alpha1.ManifestWorkReplicaSetStatus {
 	status := *set.Status.DeepCopy()
 	status.Summary = workv1alpha1.ManifestWorkReplicaSetSummary{}
 	for i := range status.PlacementsSummary {
 		status.PlacementsSummary[i].Summary = workv1alpha1.ManifestWorkReplicaSetSummary{}
 	}
-	var clusters []string
-	for _, r := range s.works {
-		clusters = append(clusters, r.Namespace)
+	message := "deletion waits until the works are gone from clusters " + named(clusters)
+	if len(troubles) > 0 {
+		message = "deletion waits for works that cannot be deleted: " + strings.Join(troubles, "; ")
 	}
-	slices.Sort(clusters)
 	meta.SetStatusCondition(&status.Conditions, metav1.Condition{
 		Type: workv1alpha1.ManifestWorkReplicaSetConditionManifestworkApplied, Status: metav1.ConditionFalse, Reason: workv1alpha1.ReasonNotAsExpected,
-		Message: "deletion waits until the works are gone from clusters " + named(slices.Compact(clusters)), ObservedGeneration: set.Generation,
+		Message: message, ObservedGeneration: set.Generation,
 	})
 	return status
 }
@@ -201,10 +204,18 @@ func reasonOf(conditions []metav1.Condition) string {
 func brief(errs []error) []string {
 	var all []string
 	for _, err := range errs[:min(len(errs), maxNamed)] {
-		all = append(all, err.Error())
+		all = append(all, clipped(err.Error(), maxTrouble))
 	}
 	if more := len(errs) - maxNamed; more > 0 {
 		all = append(all, fmt.Sprintf("and %d clusters more that could not be written to", more))
 	}
 	return all
+}
+
+// clipped is a text with not more than so many bytes, and a sign if it had more.
+func clipped(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	return strings.ToValidUTF8(text[:most], "") + "…"
 }
