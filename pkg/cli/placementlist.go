@@ -57,6 +57,9 @@ func (g *global) placementList() *cobra.Command {
 			if err != nil {
 				return err
 			}
+			if len(rows) == 0 && !all {
+				fmt.Fprintf(g.streams.Err, "namespace %s has no placements; -A shows those of all namespaces\n", from.namespace)
+			}
 			return writePlacements(g.streams.Out, rows, output, time.Now())
 		},
 	}

@@ -84,6 +84,14 @@ func TestRefused(t *testing.T) {
 		{"a limit below none", nil, "placement explain app --limit -1", exitUsage, "0 shows all"},
 		{"fewer clusters than none", nil, "placement create app --count -1", exitUsage, "--count -1 is negative"},
 		{"a label that is none", nil, "placement create app --labels region", exitUsage, "--labels"},
+		{"a name that no placement can have", nil, "placement create Till_1", exitUsage, `the name "Till_1"`},
+		{"a namespace that cannot be", nil, "placement create app -n Shops_", exitUsage, `--namespace "Shops_"`},
+		{"a label that cannot be", nil, "placement create app --labels region=e/u", exitUsage, "--labels"},
+		{"groups of many", nil, "placement create app --clusters-per-group many", exitUsage, "neither a number from 1 nor a percentage"},
+		{"groups of none", nil, "placement create app --clusters-per-group 0", exitUsage, "neither a number from 1 nor a percentage"},
+		{"groups of more than all", nil, "placement create app --clusters-per-group 200%", exitUsage, "neither a number from 1 nor a percentage"},
+		{"a placement tried somehow", nil, "placement create app --dry-run=perhaps", exitUsage, "none, client or server"},
+		{"a new placement in a form that is none", nil, "placement create app -o json", exitUsage, "it is yaml"},
 		{"works of a cluster and a placement", nil, "work apply -f /x --cluster c1 --placement p", exitUsage, "not both"},
 		{"a rollout that is none", nil, "work apply -f /x --placement p --rollout slowly", exitUsage, "all, progressive or progressive-per-group"},
 		{"a rollout without a placement", nil, "work apply -f /x --cluster c1 --max-failures 1", exitUsage, "--max-failures is for --placement"},
@@ -119,6 +127,48 @@ func TestRender(t *testing.T) {
 		require.Contains(t, out, want)
 	}
 	require.NotContains(t, out, "status")
+}
+
+// TestRenderPlacement prints a placement and what it needs without a hub.
+func TestRenderPlacement(t *testing.T) {
+	out, errOut, code := run(t, nil, "placement", "create", "app", "-n", "shops", "--set", "eu", "--labels", "a=b", "--count", "0", "--clusters-per-group", "25%", "--dry-run=client")
+	require.Zero(t, code, errOut)
+	require.Equal(t, `---
+apiVersion: v1
+kind: Namespace
+metadata:
+  name: shops
+---
+apiVersion: cluster.open-cluster-management.io/v1beta2
+kind: ManagedClusterSetBinding
+metadata:
+  name: eu
+  namespace: shops
+spec:
+  clusterSet: eu
+---
+apiVersion: cluster.open-cluster-management.io/v1beta1
+kind: Placement
+metadata:
+  name: app
+  namespace: shops
+spec:
+  clusterSets:
+  - eu
+  decisionStrategy:
+    groupStrategy:
+      clustersPerDecisionGroup: 25%
+  numberOfClusters: 0
+  predicates:
+  - requiredClusterSelector:
+      labelSelector:
+        matchLabels:
+          a: b
+`, out)
+	out, errOut, code = run(t, nil, "placement", "create", "app", "--dry-run=client", "-o", "yaml")
+	require.Zero(t, code, errOut)
+	require.NotContains(t, out, "kind: Namespace", "the namespace default is there")
+	require.Contains(t, out, "      clustersPerDecisionGroup: 100%\n")
 }
 
 func TestWaiting(t *testing.T) {

@@ -84,7 +84,7 @@ func (b *byPlacement) target(flags *pflag.FlagSet, clusters []string, dryRun str
 	if b.placement == "" {
 		for _, name := range append(rolloutFlags(), "namespace", "foreground") {
 			if flags.Changed(name) {
-				return nil, usageError{fmt.Errorf("--%s is for --placement, which is not given", name)}
+				return nil, usageError{fmt.Errorf("--%s is for --placement, which is not given%s", name, map[string]string{"namespace": "; that of objects is --namespace-default"}[name])}
 			}
 		}
 		return nil, nil
@@ -179,7 +179,7 @@ func (g *global) applyByPlacement(ctx context.Context, by *access, to *workload.
 	p, err := hub.clusters.ClusterV1beta1().Placements(to.Namespace).Get(ctx, to.Placement, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return fmt.Errorf("namespace %s has no placement %s; nave placement create %s -n %s --set NAME makes one", to.Namespace, to.Placement, to.Placement, to.Namespace)
+		return fmt.Errorf("namespace %s has no placement %s; nave placement list -A shows those that there are, nave placement create %s -n %s --set NAME makes this one", to.Namespace, to.Placement, to.Placement, to.Namespace)
 	case err == nil:
 		if err := checkMandatory(p, to.Mandatory); err != nil {
 			return err

@@ -244,7 +244,7 @@ func stopped(all []Progress, patient bool) string {
 	case failed == 0:
 		return ""
 	case held:
-		return fmt.Sprintf("failed clusters: %d, which keep their places while %d wait for one; mend them, or set a progressDeadline", failed, waiting)
+		return fmt.Sprintf("failed clusters: %d, which keep their places; waiting for one: %d; mend them, or give them a progressDeadline", failed, waiting)
 	}
 	return fmt.Sprintf("failed clusters: %d, waiting: %d", failed, waiting)
 }

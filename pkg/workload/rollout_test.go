@@ -215,7 +215,7 @@ func TestStopped(t *testing.T) {
 		{"too many have failed", []Progress{of(rollout.Result{Failed: a, TimedOut: b, Waiting: []string{"c"}, Breached: true})}, "failed clusters: 2, waiting: 1", "failed clusters: 2, waiting: 1"},
 		{"and others are under way", []Progress{of(rollout.Result{Failed: a, Underway: b, Breached: true})}, "", ""},
 		{"and others have to stay well", []Progress{of(rollout.Result{Failed: a, Soaking: b, Breached: true})}, "", ""},
-		{"the tolerated failures hold all places", []Progress{of(rollout.Result{Failed: a, Waiting: b})}, "which keep their places while 1 wait for one", "which keep their places while 1 wait for one"},
+		{"the tolerated failures hold all places", []Progress{of(rollout.Result{Failed: a, Waiting: b})}, "which keep their places; waiting for one: 1", "which keep their places; waiting for one: 1"},
 		{"until their deadline", []Progress{of(rollout.Result{Failed: a, Waiting: b, Next: late})}, "", ""},
 		{"only failures are left, and may recover", []Progress{of(rollout.Result{Failed: a, Done: 5})}, "failed clusters: 1, waiting: 0", ""},
 		{"the hub is about to write", []Progress{of(rollout.Result{Failed: a, Apply: b})}, "", ""},

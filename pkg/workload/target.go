@@ -32,7 +32,7 @@ func (t Target) refs(before *workv1alpha1.ManifestWorkReplicaSet, force bool) ([
 	at := slices.IndexFunc(all, func(ref workv1alpha1.LocalPlacementReference) bool { return ref.Name == t.Placement })
 	if at < 0 {
 		if len(all) > 0 && !force {
-			return nil, fmt.Errorf("replica set %s of namespace %s goes to placement %s, and not to %s; choose another name for what goes there, or move the set there with --force, which takes its works from all other clusters",
+			return nil, fmt.Errorf("replica set %s of namespace %s goes to placement %s, and not to %s; choose another name for what goes there, or move the set there with --force: then its works go with all that they have applied, and new ones are made",
 				before.Name, t.Namespace, list(namesOf(all)), t.Placement)
 		}
 		all, at = []workv1alpha1.LocalPlacementReference{{Name: t.Placement, RolloutStrategy: atOnce()}}, 0

@@ -3,6 +3,8 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -26,6 +28,15 @@ func TestPlacementCommands(t *testing.T) {
 	_, err := b.hub.CoreV1().Namespaces().Get(ctx, ns, metav1.GetOptions{})
 	require.NoError(t, gone(err), "nothing is made for a placement that cannot be")
 
+	_, errs, code = nave("create", "app", "-n", ns)
+	require.Equal(t, 1, code)
+	require.Contains(t, errs, "no cluster set of hub")
+	_, errs, code = nave("create", "app", "-n", ns, "--set", "global", "--dry-run=server")
+	require.Equal(t, 1, code)
+	require.Contains(t, errs, "has no namespace placed-by-command, so it cannot try")
+	_, err = b.hub.CoreV1().Namespaces().Get(ctx, ns, metav1.GetOptions{})
+	require.NoError(t, gone(err))
+
 	out, errs, code := nave("create", "app", "-n", ns, "--set", "global", "--count", "1")
 	require.Zero(t, code, errs)
 	require.Equal(t, "namespace placed-by-command created\ncluster set global bound to namespace placed-by-command\n"+
@@ -33,6 +44,23 @@ func TestPlacementCommands(t *testing.T) {
 	_, errs, code = nave("create", "app", "-n", ns)
 	require.Equal(t, 1, code)
 	require.Contains(t, errs, "placement app of namespace placed-by-command exists already")
+	out, errs, code = nave("create", "tried", "-n", ns, "--set", "global,default", "--dry-run=server")
+	require.Zero(t, code, errs)
+	require.Regexp(t, `(?s)kind: ManagedClusterSetBinding\n.*  name: default\n.*kind: Placement\n.*  uid: `, out)
+	require.NotContains(t, out, "name: global\n", "what is there is not made")
+	_, err = b.clusters.ClusterV1beta1().Placements(ns).Get(ctx, "tried", metav1.GetOptions{})
+	require.NoError(t, gone(err))
+	rendered, errs, code := nave("create", "rendered", "-n", ns, "--set", "global", "--dry-run=client")
+	require.Zero(t, code, errs)
+	file := filepath.Join(t.TempDir(), "placement.yaml")
+	require.NoError(t, os.WriteFile(file, []byte(rendered), 0o600))
+	out, errs, code = b.run(t, "kubectl", "apply", "--data-dir", b.hubData(t), "-f", file)
+	require.Zero(t, code, errs)
+	require.Contains(t, out, "placement.cluster.open-cluster-management.io/rendered created\n")
+	out, errs, code = nave("create", "shown", "-n", ns, "-o", "yaml")
+	require.Zero(t, code, errs)
+	require.Regexp(t, `^---\napiVersion: cluster.open-cluster-management.io/v1beta1\nkind: Placement\n`, out)
+
 	out, errs, code = nave("create", "none", "-n", ns, "--labels", "moon=full")
 	require.Zero(t, code, errs)
 	require.Contains(t, out, "it selects no cluster: No ManagedCluster matches any of the cluster predicate")
