@@ -109,6 +109,9 @@ func TestStatusOf(t *testing.T) {
 		{"rules, done", false, rules, []metav1.Condition{is(applied, yes, 2, 5), is(progressing, no, 2, 6)}, rollout.Succeeded, 6},
 		{"rules, degraded", false, rules, []metav1.Condition{is(applied, yes, 2, 5), is(progressing, yes, 2, 6), is(degraded, yes, 2, 8)}, rollout.Failed, 8},
 		{"rules, degraded before", false, rules, []metav1.Condition{is(applied, yes, 2, 5), is(progressing, no, 2, 6), is(degraded, yes, 1, 8)}, rollout.Progressing, 5},
+		{"rules, cannot be applied", false, rules, []metav1.Condition{is(applied, no, 2, 5), is(progressing, no, 2, 6)}, rollout.Progressing, 5},
+		{"rules, cannot be applied and degraded", false, rules, []metav1.Condition{is(applied, no, 2, 5), is(progressing, yes, 2, 6), is(degraded, yes, 2, 8)}, rollout.Progressing, 5},
+		{"somebody says it is progressing, cannot be applied", false, nil, []metav1.Condition{is(applied, no, 2, 5), is(progressing, yes, 2, 6)}, rollout.Progressing, 5},
 		{"somebody says it is done", false, nil, []metav1.Condition{is(applied, yes, 2, 5), is(progressing, no, 2, 6)}, rollout.Succeeded, 6},
 	} {
 		t.Run(test.name, func(t *testing.T) {

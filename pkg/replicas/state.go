@@ -20,9 +20,9 @@ func StatusOf(work *workv1.ManifestWork, template *workv1.ManifestWorkSpec) roll
 // Judge is StatusOf for a caller that knows whether the work has the content, and whether the template has rules.
 //
 // Whoever gives rules for the condition Progressing decides by them: a work has succeeded when it is not progressing any more,
-// and failed when it is progressing and degraded (spec 3.2). Without such rules upstream never takes any work for done (spec
-// 10.2, C2). Here its own conditions then say it: it has succeeded when all of it is applied and available, and failed when
-// something of it cannot be applied. Only what is said of the newest generation counts.
+// and failed when it is progressing and degraded, both once all of it is applied (spec 3.2). Without such rules upstream never
+// takes any work for done (spec 10.2, C2). Here its own conditions then say it: it has succeeded when all of it is applied and
+// available, and failed when something of it cannot be applied. Only what is said of the newest generation counts.
 func Judge(work *workv1.ManifestWork, current, ruled bool) rollout.Status {
 	switch {
 	case work.DeletionTimestamp != nil:
@@ -51,13 +51,14 @@ type said struct {
 }
 
 func (s *said) state(ruled bool) rollout.State {
+	ruled = ruled || meta.FindStatusCondition(s.work.Status.Conditions, workv1.WorkProgressing) != nil
 	applied := s.of(workv1.WorkApplied)
 	switch {
-	case applied == metav1.ConditionFalse:
+	case applied == metav1.ConditionFalse && !ruled:
 		return rollout.Failed
 	case applied != metav1.ConditionTrue:
 		return rollout.Progressing
-	case ruled || meta.FindStatusCondition(s.work.Status.Conditions, workv1.WorkProgressing) != nil:
+	case ruled:
 		return s.byRules()
 	case s.of(workv1.WorkDegraded) == metav1.ConditionTrue:
 		return rollout.Failed

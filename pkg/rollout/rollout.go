@@ -51,7 +51,7 @@ type Result struct {
 	Done     int      // that succeeded for good
 
 	Breached bool      // too many have failed, nothing new is begun
-	At       *Group    // group that is rolled out to now, where the step is one; nil if it is not, or all is over
+	Stalled  bool      // failed clusters have all places, and as there is no deadline they keep them
 	Next     time.Time // when time alone changes the answer; zero: never
 }
 
@@ -79,11 +79,8 @@ func Decide(strategy clusterv1alpha1.RolloutStrategy, groups []Group, statuses m
 		s := &steps[i]
 		s.sort(statuses, rules, now, result)
 		if running {
-			s.begin(result)
+			s.begin(rules, result)
 			running = s.over()
-			if !running {
-				result.At = s.group
-			}
 		} else {
 			result.Waiting = append(result.Waiting, s.toApply...)
 		}

@@ -76,6 +76,11 @@ func TestDecide(t *testing.T) {
 		{"and gives its place away if that is tolerated", `{type: Progressive, progressive: {maxConcurrency: 1, maxFailures: 1, progressDeadline: 5s}}`, one, "a=p6", "b", false, false, 0},
 		{"not earlier", `{type: Progressive, progressive: {maxConcurrency: 1, maxFailures: 1, progressDeadline: 5s}}`, one, "a=p3", "", false, false, 2},
 		{"a failure may recover until then", `{type: Progressive, progressive: {maxConcurrency: 1, maxFailures: 1, progressDeadline: 5s}}`, one, "a=f3", "", false, false, 2},
+		{"no time at all is too late at once", `{type: Progressive, progressive: {maxConcurrency: 1, maxFailures: 1, progressDeadline: 0s}}`, one, "a=p0", "b", false, false, 0},
+		{"and a success after it counts", `{type: Progressive, progressive: {maxConcurrency: 1, progressDeadline: 0s}}`, one, "a=s", "b", false, false, 0},
+		{"less than no clusters is no limit", `{type: Progressive, progressive: {maxConcurrency: -1}}`, one, "", "a b c d e f", false, false, 0},
+		{"less than no failures is none", `{type: Progressive, progressive: {maxFailures: -1}}`, one, "a=f", "", true, false, 0},
+		{"less than no soak is none", `{type: Progressive, progressive: {maxConcurrency: 1, minSuccessTime: -5s}}`, one, "a=s0", "b", false, false, 0},
 		{"new clusters of a complete rollout", `{type: Progressive, progressive: {maxConcurrency: 1}}`, one, "a=s b=s c=s d=s", "e", false, false, 0},
 
 		{"mandatory first, as many as it has", `{type: Progressive, progressive: {maxConcurrency: 1, mandatoryDecisionGroups: [{groupIndex: 1}]}}`, three, "", "b c d", false, false, 0},
@@ -119,19 +124,43 @@ func TestWhatIsTold(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, &Result{
 		Underway: []string{"c"}, Soaking: []string{"b"}, Failed: []string{"d"}, TimedOut: []string{"e"}, Removed: []string{"gone"}, Done: 1,
-		At: &groups[1], Next: now.Add(7 * time.Second),
+		Next: now.Add(7 * time.Second),
 	}, r)
 	require.Equal(t, 5, r.Begun())
+}
+
+// TestStalled: failures that are tolerated, but keep their places for ever.
+func TestStalled(t *testing.T) {
+	one := []Group{group(0, "", "a", "b", "c", "d")}
+	for _, test := range []struct {
+		name, strategy, statuses string
+		want                     bool
+	}{
+		{"the only place", `{type: Progressive, progressive: {maxConcurrency: 1, maxFailures: 2}}`, "a=f", true},
+		{"all places", `{type: Progressive, progressive: {maxConcurrency: 2, maxFailures: 2}}`, "a=f b=f", true},
+		{"one of two places", `{type: Progressive, progressive: {maxConcurrency: 2, maxFailures: 2}}`, "a=f b=s", false},
+		{"another is under way", `{type: Progressive, progressive: {maxConcurrency: 2, maxFailures: 2}}`, "a=f b=p", false},
+		{"another soaks", `{type: Progressive, progressive: {maxConcurrency: 2, maxFailures: 2, minSuccessTime: 9s}}`, "a=f b=s1", false},
+		{"a deadline takes it away", `{type: Progressive, progressive: {maxConcurrency: 1, maxFailures: 2, progressDeadline: 9s}}`, "a=f1", false},
+		{"nobody waits", `{type: Progressive, progressive: {maxConcurrency: 1, maxFailures: 2}}`, "a=f b=s c=s d=s", false},
+		{"too many have failed", `{type: Progressive, progressive: {maxConcurrency: 1}}`, "a=f", false},
+		{"all at once", `{}`, "a=f b=f c=f d=f", false},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r, err := Decide(strategyOf(t, test.strategy), one, statuses(t, test.statuses), now)
+			require.NoError(t, err)
+			require.Equal(t, test.want, r.Stalled)
+		})
+	}
 }
 
 func TestStrategiesThatAreWrong(t *testing.T) {
 	for _, test := range []struct{ strategy, want string }{
 		{`{type: Sometimes}`, `rollout strategy: type "Sometimes" is none of All, Progressive, ProgressivePerGroup`},
 		{`{type: Progressive, progressive: {maxConcurrency: many}}`, `rollout strategy: maxConcurrency "many" is neither a number nor a percentage`},
-		{`{type: Progressive, progressive: {maxConcurrency: -1}}`, `rollout strategy: maxConcurrency -1 is negative`},
 		{`{type: ProgressivePerGroup, progressivePerGroup: {maxFailures: 101%}}`, `rollout strategy: maxFailures "101%" is neither a number nor a percentage`},
 		{`{type: All, all: {progressDeadline: soon}}`, `rollout strategy: progressDeadline "soon" is neither None nor a time such as 90s, 10m or 2h`},
-		{`{type: Progressive, progressive: {minSuccessTime: -5s}}`, `rollout strategy: minSuccessTime -5s is negative`},
+		{`{type: All, all: {progressDeadline: -5s}}`, `rollout strategy: progressDeadline "-5s" is neither None nor a time such as 90s, 10m or 2h`},
 	} {
 		require.EqualError(t, Check(strategyOf(t, test.strategy)), test.want)
 	}

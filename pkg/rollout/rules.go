@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -17,7 +18,7 @@ type rules struct {
 	maxConcurrency share // 0: no limit
 	maxFailures    share
 	soak           time.Duration
-	deadline       time.Duration // 0: none
+	deadline       time.Duration // never: none
 }
 
 // Check says what is wrong with a strategy, if anything is.
@@ -60,9 +61,7 @@ func (r *rules) configure(c clusterv1alpha1.RolloutConfig) error {
 	if r.maxFailures, err = shareOf(c.MaxFailures); err != nil {
 		return fmt.Errorf("rollout strategy: maxFailures %w", err)
 	}
-	if r.soak = c.MinSuccessTime.Duration; r.soak < 0 {
-		return fmt.Errorf("rollout strategy: minSuccessTime %s is negative", r.soak)
-	}
+	r.soak = max(0, c.MinSuccessTime.Duration)
 	if r.deadline, err = deadlineOf(c.ProgressDeadline); err != nil {
 		return fmt.Errorf("rollout strategy: progressDeadline %w", err)
 	}
@@ -72,12 +71,16 @@ func (r *rules) configure(c clusterv1alpha1.RolloutConfig) error {
 // noDeadline is how a strategy says that it has none.
 const noDeadline = "None"
 
+// never is longer than any rollout.
+const never = time.Duration(math.MaxInt64)
+
+// deadlineOf reads a progressDeadline. With one of no time at all, clusters are late at once.
 func deadlineOf(text string) (time.Duration, error) {
 	if text == "" || text == noDeadline {
-		return 0, nil
+		return never, nil
 	}
 	d, err := time.ParseDuration(text)
-	if err != nil || d <= 0 {
+	if err != nil || d < 0 {
 		return 0, fmt.Errorf("%q is neither %s nor a time such as 90s, 10m or 2h", text, noDeadline)
 	}
 	return d, nil
@@ -89,12 +92,10 @@ type share struct {
 	percent bool
 }
 
+// shareOf reads a number or a percentage. Less than none is the default, as it is upstream, which is what 0 stands for.
 func shareOf(v intstr.IntOrString) (share, error) {
 	if v.Type == intstr.Int {
-		if v.IntVal < 0 {
-			return share{}, fmt.Errorf("%d is negative", v.IntVal)
-		}
-		return share{number: int(v.IntVal)}, nil
+		return share{number: max(0, int(v.IntVal))}, nil
 	}
 	if v.StrVal == "" {
 		return share{}, nil

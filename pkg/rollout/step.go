@@ -7,7 +7,6 @@ import (
 
 // step is clusters that are rolled out to together.
 type step struct {
-	group      *Group // that it is; nil if it is several
 	clusters   []string
 	concurrent int // how many may be in flight at a time
 	tolerated  int // how many may fail
@@ -29,7 +28,7 @@ func (r *rules) steps(groups []Group) []step {
 			named := wanted.GroupName != "" && wanted.GroupName == groups[i].Name
 			if !mandatory[i] && (named || wanted.GroupName == "" && wanted.GroupIndex == groups[i].Index) {
 				mandatory[i] = true
-				steps = append(steps, step{group: &groups[i], clusters: groups[i].Clusters, concurrent: total})
+				steps = append(steps, step{clusters: groups[i].Clusters, concurrent: total})
 			}
 		}
 	}
@@ -38,7 +37,7 @@ func (r *rules) steps(groups []Group) []step {
 		switch {
 		case mandatory[i]:
 		case r.perGroup:
-			steps = append(steps, step{group: &groups[i], clusters: groups[i].Clusters, concurrent: total, tolerated: r.maxFailures.of(len(groups[i].Clusters))})
+			steps = append(steps, step{clusters: groups[i].Clusters, concurrent: total, tolerated: r.maxFailures.of(len(groups[i].Clusters))})
 		default:
 			rest = append(rest, groups[i].Clusters...)
 		}
@@ -81,7 +80,7 @@ func (s *step) sort(statuses map[string]Status, r *rules, now time.Time, result 
 // unsuccessful takes a cluster that has the new content and has not succeeded. After the deadline it does not hold up others
 // any more; one that has failed may still recover before.
 func (s *step) unsuccessful(name string, status Status, r *rules, now time.Time, result *Result) {
-	if r.deadline > 0 {
+	if r.deadline != never {
 		end := status.Since.Add(r.deadline)
 		if !end.After(now) {
 			result.TimedOut = append(result.TimedOut, name)
@@ -103,12 +102,13 @@ func (s *step) unsuccessful(name string, status Status, r *rules, now time.Time,
 func (s *step) breached() bool { return s.failures > s.tolerated }
 
 // begin lets as many clusters begin as there is room for.
-func (s *step) begin(result *Result) {
+func (s *step) begin(r *rules, result *Result) {
 	room := 0
 	if s.breached() {
 		result.Breached = true
 	} else {
 		room = min(max(0, s.concurrent-s.flying), len(s.toApply))
+		result.Stalled = room == 0 && len(s.toApply) > 0 && s.unfinished == 0 && r.deadline == never
 	}
 	result.Apply = append(result.Apply, s.toApply[:room]...)
 	result.Waiting = append(result.Waiting, s.toApply[room:]...)

@@ -58,8 +58,8 @@ type Controller struct {
 	states map[string]*state // by the value of replicas.SetLabel
 }
 
-// byPlacement is an index of PlacementDecisions: namespace/name of their placement.
-const byPlacement = "placement"
+// placementIndex is an index of PlacementDecisions: namespace/name of their placement.
+const placementIndex = "placement"
 
 // New registers for the events that matter.
 func New(c Config) (*Controller, error) {
@@ -74,7 +74,7 @@ func New(c Config) (*Controller, error) {
 	}
 	a.loop = reconcile.NewPaced("replicaset", c.Log, workers, pace, a.reconcile)
 	a.enqueue = a.loop.Add
-	if err := clusters.PlacementDecisions().Informer().AddIndexers(cache.Indexers{byPlacement: placementOf}); err != nil {
+	if err := clusters.PlacementDecisions().Informer().AddIndexers(cache.Indexers{placementIndex: placementKey}); err != nil {
 		return nil, fmt.Errorf("replica sets: index of decisions: %w", err)
 	}
 	for _, watch := range []struct {
@@ -95,7 +95,8 @@ func New(c Config) (*Controller, error) {
 	return a, nil
 }
 
-func placementOf(obj any) ([]string, error) {
+// placementKey is the value in the index.
+func placementKey(obj any) ([]string, error) {
 	d, ok := obj.(*clusterv1beta1.PlacementDecision)
 	if !ok || d.Labels[clusterv1beta1.PlacementLabel] == "" {
 		return nil, nil

@@ -77,6 +77,16 @@ func TestFailuresStopARollout(t *testing.T) {
 	require.Equal(t, []string{"b"}, written)
 }
 
+func TestFailuresThatAreToleratedAndKeepTheirPlaces(t *testing.T) {
+	w := newWorld(t, "{type: Progressive, progressive: {maxConcurrency: 1, maxFailures: 1}}")
+	w.selects(2, "a", "b")
+	w.step()
+	w.says("a", no, yes, 1)
+	written, _ := w.step()
+	require.Empty(t, written)
+	require.Contains(t, w.message("PlacementRolledOut"), "failed: a, waiting: b, failed clusters have all places")
+}
+
 func TestWhatIsNotSelectedGoes(t *testing.T) {
 	w := newWorld(t, "{type: All}")
 	w.selects(3, "a", "b", "c")

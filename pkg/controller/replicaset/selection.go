@@ -19,7 +19,7 @@ func (c *Controller) selectionOf(namespace, name string) (replicas.Selection, er
 	if err != nil {
 		return replicas.Selection{}, err
 	}
-	found, err := c.decisions.ByIndex(byPlacement, namespace+"/"+name)
+	found, err := c.decisions.ByIndex(placementIndex, namespace+"/"+name)
 	if err != nil {
 		return replicas.Selection{}, err
 	}

@@ -142,6 +142,9 @@ func (p *progress) tell() string {
 	if !p.chosen.Whole {
 		parts = append(parts, "not all decisions of it are known yet, and until then no other cluster gets the content")
 	}
+	if r.Stalled {
+		parts = append(parts, "failed clusters have all places of maxConcurrency, and without a progressDeadline they keep them; mend them, raise maxConcurrency or set progressDeadline")
+	}
 	if r.Breached {
 		parts = append(parts, "too many have failed, so no other cluster gets the content; mend it or raise maxFailures")
 	}
