@@ -87,6 +87,22 @@ func TestFailuresThatAreToleratedAndKeepTheirPlaces(t *testing.T) {
 	require.Contains(t, w.message("PlacementRolledOut"), "failed: a, waiting: b, failed clusters have all places")
 }
 
+// TestTheNextBatch: what a write makes possible is not taken for a failed attempt; what somebody undoes is.
+func TestTheNextBatch(t *testing.T) {
+	w := newWorld(t, "{type: Progressive, progressive: {maxConcurrency: 1, maxFailures: 100%, progressDeadline: 0s}}")
+	w.selects(3, "a", "b", "c")
+	for _, cluster := range []string{"a", "b", "c"} {
+		written, _ := w.step()
+		require.Equal(t, []string{cluster}, written)
+		require.NoError(t, w.err)
+		require.Equal(t, cluster != "c", w.again > 0)
+	}
+	w.api.mutate = func(_ string, work *workv1.ManifestWork) { delete(work.Labels, "team") }
+	w.change(func(set *workv1alpha1.ManifestWorkReplicaSet) { set.Labels = map[string]string{"team": "blue"} })
+	w.step()
+	require.ErrorIs(t, w.err, errPassing, "attempts are further and further apart")
+}
+
 func TestWhatIsNotSelectedGoes(t *testing.T) {
 	w := newWorld(t, "{type: All}")
 	w.selects(3, "a", "b", "c")

@@ -62,6 +62,19 @@ func (c *Controller) evaluate(s *state, now time.Time) (*evaluation, error) {
 // pending tells whether anything has to be done.
 func (e *evaluation) pending() bool { return len(e.writes)+len(e.removes) > 0 }
 
+// repeats tells whether something is to be done again that was done after another evaluation: somebody undoes it.
+func (e *evaluation) repeats(before *evaluation) bool {
+	done := map[string]bool{}
+	for _, w := range before.writes {
+		done[w.cluster] = true
+	}
+	for _, r := range before.removes {
+		done[r.Namespace] = true
+	}
+	return slices.ContainsFunc(e.writes, func(w write) bool { return done[w.cluster] }) ||
+		slices.ContainsFunc(e.removes, func(r *record) bool { return done[r.Namespace] })
+}
+
 // rollOutTo judges the works of a placement, and adds what has to be done about them.
 func (c *Controller) rollOutTo(e *evaluation, s *state, ref workv1alpha1.LocalPlacementReference, all []*record, now time.Time) error {
 	chosen, err := c.selectionOf(e.set.Namespace, ref.Name)

@@ -68,13 +68,17 @@ func (c *Controller) rollOut(ctx context.Context, s *state) (time.Time, error) {
 		return time.Time{}, err
 	}
 	var failed []error
-	if e.pending() {
+	if before := e; e.pending() {
 		failed = c.write(ctx, s, e)
 		if e, err = c.look(s); e == nil || err != nil {
 			return time.Time{}, err
 		}
-		if len(failed) == 0 && e.pending() {
+		switch {
+		case len(failed) > 0:
+		case e.repeats(before):
 			failed = []error{errPassing}
+		case e.pending():
+			e.wake(c.Clock.Now())
 		}
 	}
 	if err := c.report(ctx, s, e.set, e.status(c.troubles(s, e.set, failed))); err != nil {
