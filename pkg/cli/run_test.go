@@ -99,6 +99,8 @@ func TestRefused(t *testing.T) {
 		{"a share that is none", nil, "work apply -f /x --placement p --rollout progressive --max-concurrency many", exitUsage, "neither a number nor a percentage"},
 		{"a canary of everything at once", nil, "work apply -f /x --placement p --mandatory-groups canary", exitUsage, "not for --rollout all; say --rollout progressive"},
 		{"a canary of a cluster", nil, "work apply -f /x --cluster c1 --mandatory-groups canary", exitUsage, "--mandatory-groups is for --placement"},
+		{"less than none at a time", nil, "work apply -f /x --placement p --rollout progressive --max-concurrency=-1", exitUsage, "--max-concurrency -1 is negative"},
+		{"late at once", nil, "work apply -f /x --placement p --progress-deadline 0s", exitUsage, "leave it out for none"},
 		{"one at a time, by groups", nil, "work apply -f /x --placement p --rollout progressive-per-group --max-concurrency 1", exitUsage, "a decision group at a time"},
 		{"a replica set on one cluster", nil, "work delete app --replica-set --cluster c1", exitUsage, "not for --replica-set"},
 		{"no rollout", nil, "work rollout pause", exitUsage, "takes the name of a replica set"},
@@ -124,6 +126,18 @@ func TestRender(t *testing.T) {
 	require.Zero(t, code, errOut)
 	require.Equal(t, 2, strings.Count(out, "kind: ManifestWork\n"))
 	for _, want := range []string{"  name: my-app\n  namespace: c1\n", "  namespace: c2\n", "      type: ReadOnly\n", "      kind: ConfigMap\n"} {
+		require.Contains(t, out, want)
+	}
+	require.NotContains(t, out, "status")
+}
+
+// TestRenderReplicaSet prints a replica set without a hub.
+func TestRenderReplicaSet(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "app.yaml")
+	require.NoError(t, os.WriteFile(file, []byte("{apiVersion: v1, kind: Pod, metadata: {name: a}, spec: {volumes: [{name: v, emptyDir: {}}]}}\n"), 0o600))
+	out, errOut, code := run(t, nil, "work", "apply", "-f", file, "--placement", "p", "-n", "shops", "--rollout", "progressive", "--mandatory-groups", "canary", "--dry-run=client")
+	require.Zero(t, code, errOut)
+	for _, want := range []string{"kind: ManifestWorkReplicaSet\n", "  name: app\n  namespace: shops\n", "groupName: canary\n", "emptyDir: {}\n"} {
 		require.Contains(t, out, want)
 	}
 	require.NotContains(t, out, "status")

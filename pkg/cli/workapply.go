@@ -43,7 +43,7 @@ goes on as it did if no flag says how. It does not leave its placement for anoth
 			if _, err := g.load(cmd, nil); err != nil {
 				return err
 			}
-			target, err := by.target(cmd.Flags(), to.clusters, dryRun)
+			target, err := by.target(cmd.Flags(), to.clusters)
 			if err != nil {
 				return err
 			}
@@ -52,15 +52,19 @@ goes on as it did if no flag says how. It does not leave its placement for anoth
 				return err
 			}
 			a.Force, a.Timeout, a.DryRun = force, wait.timeout, dryRun == "server"
-			switch dryRun {
-			case "none":
-				if target != nil {
-					return g.applyByPlacement(cmd.Context(), &to.access, target, a, objects, wait)
-				}
+			if target != nil && a.Set == "" {
+				return usageError{errors.New("a ManifestWork cannot be put into a replica set; give the objects that it holds")}
+			}
+			switch {
+			case target != nil && dryRun == "client":
+				return g.renderByPlacement(target, a, objects)
+			case target != nil && (dryRun == "none" || dryRun == "server"):
+				return g.applyByPlacement(cmd.Context(), &to.access, target, a, objects, wait)
+			case dryRun == "none":
 				return g.apply(cmd.Context(), &to, a, objects, wait)
-			case "client":
+			case dryRun == "client":
 				return g.render(&to, a, objects)
-			case "server":
+			case dryRun == "server":
 				return g.try(cmd.Context(), &to, a, objects)
 			}
 			return usageError{fmt.Errorf("--dry-run %q is unknown; it is none, client or server", dryRun)}
@@ -71,7 +75,7 @@ goes on as it did if no flag says how. It does not leave its placement for anoth
 	in.addFlags(cmd.Flags())
 	wait.addFlags(cmd.Flags(), false, "until all is applied and available")
 	cmd.Flags().BoolVar(&force, "force", false, "take over works of the same name that something else made, or move a replica set to another placement")
-	cmd.Flags().StringVar(&dryRun, "dry-run", dryRun, "print the works instead: client, as for a hub that has none of them, or server, as the hub would have them")
+	cmd.Flags().StringVar(&dryRun, "dry-run", dryRun, "print the works, or the replica set, instead: client, as for a hub that has none of them, or server, as the hub would have them")
 	return cmd
 }
 

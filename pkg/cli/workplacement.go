@@ -53,6 +53,9 @@ func (b *byPlacement) addFlags(flags *pflag.FlagSet) {
 }
 
 func (b *byPlacement) strategy() (clusterv1alpha1.RolloutStrategy, error) {
+	if err := b.refused(); err != nil {
+		return clusterv1alpha1.RolloutStrategy{}, err
+	}
 	config := clusterv1alpha1.RolloutConfig{MinSuccessTime: metav1.Duration{Duration: b.minSuccessTime}, ProgressDeadline: b.progressDeadline, MaxFailures: intstr.Parse(b.maxFailures)}
 	if b.maxFailures == "" {
 		config.MaxFailures = intstr.FromInt32(0)
@@ -78,9 +81,24 @@ func (b *byPlacement) strategy() (clusterv1alpha1.RolloutStrategy, error) {
 	return clusterv1alpha1.RolloutStrategy{}, fmt.Errorf("--rollout %q is unknown; it is all, progressive or progressive-per-group", b.rollout)
 }
 
+// refused are values that a strategy may have, with a meaning that nobody thinks of who gives them here.
+func (b *byPlacement) refused() error {
+	for _, given := range []struct{ flag, value string }{
+		{"max-concurrency", b.maxConcurrency}, {"max-failures", b.maxFailures}, {"min-success-time", b.minSuccessTime.String()},
+	} {
+		if strings.HasPrefix(given.value, "-") {
+			return fmt.Errorf("--%s %s is negative", given.flag, given.value)
+		}
+	}
+	if d, err := time.ParseDuration(b.progressDeadline); err == nil && d == 0 {
+		return fmt.Errorf("with --progress-deadline %s every cluster is late at once; leave it out for none", b.progressDeadline)
+	}
+	return nil
+}
+
 // target is what the flags say, nil if it is no placement; what they do not say is left to the replica set. Flags that would be
 // ignored are refused before anything is asked of a hub.
-func (b *byPlacement) target(flags *pflag.FlagSet, clusters []string, dryRun string) (*workload.Target, error) {
+func (b *byPlacement) target(flags *pflag.FlagSet, clusters []string) (*workload.Target, error) {
 	if b.placement == "" {
 		for _, name := range append(rolloutFlags(), "namespace", "foreground") {
 			if flags.Changed(name) {
@@ -89,11 +107,8 @@ func (b *byPlacement) target(flags *pflag.FlagSet, clusters []string, dryRun str
 		}
 		return nil, nil
 	}
-	switch {
-	case len(clusters) > 0:
+	if len(clusters) > 0 {
 		return nil, usageError{errors.New("say --cluster NAME or --placement NAME, not both")}
-	case dryRun != "none":
-		return nil, usageError{errors.New("--dry-run is for --cluster; it does not print replica sets")}
 	}
 	strategy, err := b.strategy()
 	if err == nil {
@@ -167,11 +182,17 @@ func caution(s *clusterv1alpha1.RolloutStrategy) string {
 	return "a cluster that has failed stays one of the --max-concurrency clusters at a time, so as many failures hold the rollout for good; with --progress-deadline it gives its place to the next"
 }
 
-// applyByPlacement writes a replica set, and follows its rollout if that is wanted.
-func (g *global) applyByPlacement(ctx context.Context, by *access, to *workload.Target, a *workload.Applier, objects []workload.Object, wait waiting) error {
-	if a.Set == "" {
-		return usageError{errors.New("a ManifestWork cannot be put into a replica set; give the objects that it holds")}
+// renderByPlacement prints a replica set without asking a hub.
+func (g *global) renderByPlacement(to *workload.Target, a *workload.Applier, objects []workload.Object) error {
+	set, err := a.RenderReplicaSet(*to, objects)
+	if err != nil {
+		return err
 	}
+	return g.printYAML(set)
+}
+
+// applyByPlacement writes a replica set, or lets the hub try that, and follows its rollout if that is wanted.
+func (g *global) applyByPlacement(ctx context.Context, by *access, to *workload.Target, a *workload.Applier, objects []workload.Object, wait waiting) error {
 	hub, err := by.connect()
 	if err != nil {
 		return err
@@ -186,11 +207,18 @@ func (g *global) applyByPlacement(ctx context.Context, by *access, to *workload.
 		}
 	} // whoever may not see placements may still name one
 	a.Hub = hub.works
-	verb, err := a.ApplyReplicaSet(ctx, *to, objects)
+	done, err := a.ApplyReplicaSet(ctx, *to, objects)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(g.streams.Out, "replica set %s of namespace %s %s (%d manifests)\n", a.Set, to.Namespace, verb, len(objects))
+	if a.DryRun {
+		set, err := workload.PrintableReplicaSet(done.Result)
+		if err != nil {
+			return err
+		}
+		return g.printYAML(set)
+	}
+	fmt.Fprintf(g.streams.Out, "replica set %s of namespace %s %s (%d manifests)\n", a.Set, to.Namespace, done.Verb, len(objects))
 	if text := caution(to.Rollout); text != "" {
 		fmt.Fprintf(g.streams.Err, "nave: %s\n", text)
 	}

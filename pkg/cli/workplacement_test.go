@@ -18,7 +18,7 @@ func targetOf(t *testing.T, arguments string) *workload.Target {
 	flags := pflag.NewFlagSet("apply", pflag.ContinueOnError)
 	by.addFlags(flags)
 	require.NoError(t, flags.Parse(strings.Fields("--placement p "+arguments)))
-	to, err := by.target(flags, nil, "none")
+	to, err := by.target(flags, nil)
 	require.NoError(t, err)
 	return to
 }

@@ -111,7 +111,7 @@ type judged struct {
 }
 
 func (j judge) of(work *workv1.ManifestWork) judged {
-	out := judged{status: replicas.Judge(work, replicas.Content(&work.Spec) == j.content, j.ruled)}
+	out := judged{status: replicas.Judge(work, replicas.HasContent(work, replicas.Content(&work.Spec), j.content), j.ruled)}
 	if out.status.State == rollout.Failed {
 		out.failure = failureOf(work)
 	}

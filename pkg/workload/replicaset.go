@@ -27,13 +27,15 @@ func ReplicaSetOf(work *workv1.ManifestWork) string {
 	return strings.Replace(work.Labels[replicas.SetLabel], ".", "/", 1) // a namespace has no dot in its name
 }
 
+// ReplicaSetChange is what was done with a replica set.
+type ReplicaSetChange struct {
+	Verb   string                               // one of Created, Changed and Unchanged
+	Result *workv1alpha1.ManifestWorkReplicaSet // as the hub has it now, or would
+}
+
 // ApplyReplicaSet brings a ManifestWorkReplicaSet in line with the objects. All of them are in its one work for each cluster:
 // a replica set cannot split them.
-func (a *Applier) ApplyReplicaSet(ctx context.Context, to Target, objects []Object) (verb string, err error) {
-	template, err := a.template(objects)
-	if err != nil {
-		return "", err
-	}
+func (a *Applier) ApplyReplicaSet(ctx context.Context, to Target, objects []Object) (*ReplicaSetChange, error) {
 	namespace := to.Namespace
 	sets := a.Hub.WorkV1alpha1().ManifestWorkReplicaSets(namespace)
 	before, err := sets.Get(ctx, a.Set, metav1.GetOptions{})
@@ -41,41 +43,62 @@ func (a *Applier) ApplyReplicaSet(ctx context.Context, to Target, objects []Obje
 	case apierrors.IsNotFound(err):
 		before = nil
 	case err != nil:
-		return "", fmt.Errorf("replica set %s of namespace %s: %w", a.Set, namespace, err)
+		return nil, fmt.Errorf("replica set %s of namespace %s: %w", a.Set, namespace, err)
 	case before.DeletionTimestamp != nil:
-		return "", fmt.Errorf("replica set %s of namespace %s is being deleted; apply again when it is gone", a.Set, namespace)
+		return nil, fmt.Errorf("replica set %s of namespace %s is being deleted; apply again when it is gone", a.Set, namespace)
 	case before.Annotations[appliedAnnotation] == "" && !a.Force:
-		return "", fmt.Errorf("replica set %s of namespace %s was not made by nave work apply; choose another name, or take it over with --force", a.Set, namespace)
+		return nil, fmt.Errorf("replica set %s of namespace %s was not made by nave work apply; choose another name, or take it over with --force", a.Set, namespace)
+	}
+	wanted, err := a.replicaSet(to, before, objects)
+	if err != nil {
+		return nil, err
+	}
+	body, err := wanted.MarshalJSON()
+	if err != nil {
+		return nil, fmt.Errorf("replica set %s: %w", a.Set, err)
+	}
+	force := true // of fields; that the set is ours has been made sure of
+	options := metav1.PatchOptions{FieldManager: fieldManager, Force: &force}
+	if a.DryRun {
+		options.DryRun = []string{metav1.DryRunAll}
+	}
+	after, err := sets.Patch(ctx, a.Set, types.ApplyPatchType, body, options)
+	switch {
+	case limitIn(err) > 0:
+		return nil, fmt.Errorf("%w; a replica set cannot be split into several works: give it fewer objects, or make several sets", err)
+	case err != nil:
+		return nil, fmt.Errorf("apply replica set %s of namespace %s: %w", a.Set, namespace, err)
+	case before == nil:
+		return &ReplicaSetChange{Created, after}, nil
+	case before.Generation == after.Generation:
+		return &ReplicaSetChange{Unchanged, after}, nil
+	}
+	return &ReplicaSetChange{Changed, after}, nil
+}
+
+// RenderReplicaSet is what ApplyReplicaSet would write to a hub that does not have the set. It asks nobody.
+func (a *Applier) RenderReplicaSet(to Target, objects []Object) (*unstructured.Unstructured, error) {
+	return a.replicaSet(to, nil, objects)
+}
+
+// replicaSet is a set as it is sent, where before is what the hub has of it.
+func (a *Applier) replicaSet(to Target, before *workv1alpha1.ManifestWorkReplicaSet, objects []Object) (*unstructured.Unstructured, error) {
+	template, err := a.template(objects)
+	if err != nil {
+		return nil, err
 	}
 	refs, err := to.refs(before, a.Force)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
 	wanted := &workv1alpha1.ManifestWorkReplicaSet{
-		TypeMeta:   metav1.TypeMeta{APIVersion: workv1alpha1.GroupVersion.String(), Kind: "ManifestWorkReplicaSet"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: a.Set, Annotations: map[string]string{appliedAnnotation: a.Set}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: to.Namespace, Name: a.Set, Annotations: map[string]string{appliedAnnotation: a.Set}},
 		Spec:       workv1alpha1.ManifestWorkReplicaSetSpec{ManifestWorkTemplate: *template, PlacementRefs: refs, CascadeDeletionPolicy: to.cascade()},
 	}
 	if before != nil {
 		wanted.UID = before.UID // it is the one that was looked at
 	}
-	body, err := replicaSetBody(wanted)
-	if err != nil {
-		return "", err
-	}
-	force := true // of fields; that the set is ours has been made sure of
-	after, err := sets.Patch(ctx, a.Set, types.ApplyPatchType, body, metav1.PatchOptions{FieldManager: fieldManager, Force: &force})
-	switch {
-	case limitIn(err) > 0:
-		return "", fmt.Errorf("%w; a replica set cannot be split into several works: give it fewer objects, or make several sets", err)
-	case err != nil:
-		return "", fmt.Errorf("apply replica set %s of namespace %s: %w", a.Set, namespace, err)
-	case before == nil:
-		return Created, nil
-	case before.Generation == after.Generation:
-		return Unchanged, nil
-	}
-	return Changed, nil
+	return PrintableReplicaSet(wanted)
 }
 
 // template is what every work of a replica set holds.
@@ -96,9 +119,13 @@ func (a *Applier) template(objects []Object) (*workv1.ManifestWorkSpec, error) {
 	return &newWork("", a.Set, 1, objects, a.Options).Spec, nil
 }
 
-// replicaSetBody is a replica set as it is sent: without the status that Go's types print.
-func replicaSetBody(set *workv1alpha1.ManifestWorkReplicaSet) ([]byte, error) {
-	raw, err := json.Marshal(set)
+// PrintableReplicaSet is a replica set as people want to see it, and as it is sent: without the status, and what Go's types print
+// besides.
+func PrintableReplicaSet(set *workv1alpha1.ManifestWorkReplicaSet) (*unstructured.Unstructured, error) {
+	shown := set.DeepCopy()
+	shown.ManagedFields = nil
+	shown.APIVersion, shown.Kind = workv1alpha1.GroupVersion.String(), "ManifestWorkReplicaSet"
+	raw, err := json.Marshal(shown)
 	if err != nil {
 		return nil, fmt.Errorf("replica set %s: %w", set.Name, err)
 	}
@@ -107,6 +134,8 @@ func replicaSetBody(set *workv1alpha1.ManifestWorkReplicaSet) ([]byte, error) {
 		return nil, fmt.Errorf("replica set %s: %w", set.Name, err)
 	}
 	unstructured.RemoveNestedField(out.Object, "status")
-	unstructured.RemoveNestedField(out.Object, "metadata", "creationTimestamp")
-	return out.MarshalJSON()
+	if set.CreationTimestamp.IsZero() {
+		unstructured.RemoveNestedField(out.Object, "metadata", "creationTimestamp")
+	}
+	return out, nil
 }

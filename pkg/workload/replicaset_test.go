@@ -14,14 +14,21 @@ func TestReplicaSet(t *testing.T) {
 	objects, err := parse("app.yaml", []byte(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"a","namespace":"default"}}`))
 	require.NoError(t, err)
 	apply := func(a *Applier, objects []Object) (string, error) {
-		return a.ApplyReplicaSet(t.Context(), Target{Namespace: b.cluster, Placement: "p", Foreground: true}, objects)
+		done, err := a.ApplyReplicaSet(t.Context(), Target{Namespace: b.cluster, Placement: "p", Foreground: true}, objects)
+		if err != nil {
+			return "", err
+		}
+		return done.Verb, nil
 	}
+	verb, err := apply(b.applier(func(a *Applier) { a.DryRun = true }), objects)
+	require.NoError(t, err)
+	require.Equal(t, Created, verb)
 	for _, want := range []string{Created, Unchanged} {
 		verb, err := apply(b.applier(), objects)
 		require.NoError(t, err)
 		require.Equal(t, want, verb)
 	}
-	verb, err := apply(b.applier(func(a *Applier) { a.Options.Orphan = true }), objects)
+	verb, err = apply(b.applier(func(a *Applier) { a.Options.Orphan = true }), objects)
 	require.NoError(t, err)
 	require.Equal(t, Changed, verb)
 	set, err := b.hub.WorkV1alpha1().ManifestWorkReplicaSets(b.cluster).Get(t.Context(), "app", metav1.GetOptions{})

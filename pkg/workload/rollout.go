@@ -29,6 +29,8 @@ const (
 	// stillness is how long nothing has to happen to a rollout before it may have stopped: agents try again what they could
 	// not apply, and often it succeeds.
 	stillness = 15 * time.Second
+	// lastLook is how long it may take to find out what has failed when the time for a rollout is over.
+	lastLook = 10 * time.Second
 )
 
 // ReplicaSet is a set of works for the clusters of placements, on a hub.
@@ -101,8 +103,8 @@ func missing(err error) bool {
 }
 
 // Follow waits until a rollout is complete, and tells each change of what the hub says of it. An error says that it is paused,
-// that it goes no further, with the progress by which that was judged, or that the deadline of ctx is over; without a deadline
-// it is also an error that only clusters are left that have failed. A hub that is away, or starts again, is waited for.
+// that it goes no further, or that the deadline of ctx is over, with the progress that it has made; without a deadline it is also
+// an error that only clusters are left that have failed. A hub that is away, or starts again, is waited for.
 func (r ReplicaSet) Follow(ctx context.Context, tell func(string)) ([]Progress, error) {
 	_, patient := ctx.Deadline()
 	f := &follower{set: r, now: r.Clock.Now, head: r.head, get: r.Get, progress: r.Progress, tell: tell, patient: patient}
@@ -115,7 +117,7 @@ func (r ReplicaSet) Follow(ctx context.Context, tell func(string)) ([]Progress, 
 		}
 		select {
 		case <-ctx.Done():
-			return nil, f.expired(ctx.Err())
+			return f.left(ctx), f.expired(ctx.Err())
 		case <-ticker.C():
 		}
 	}
@@ -204,6 +206,20 @@ func (f *follower) doubt(ctx context.Context, err error) error {
 	return nil
 }
 
+// left is how far the rollout is when the deadline of ctx is over, as far as that can be said soon.
+func (f *follower) left(ctx context.Context) []Progress {
+	if f.last == nil || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastLook)
+	defer cancel()
+	all, err := f.progress(ctx, f.last)
+	if err != nil {
+		return nil // the time is over, which is said
+	}
+	return all
+}
+
 // expired is the error that says that ctx has ended.
 func (f *follower) expired(err error) error {
 	if !errors.Is(err, context.DeadlineExceeded) {
@@ -221,7 +237,7 @@ func (f *follower) expired(err error) error {
 
 // stopped says why a rollout goes no further, of which nothing has happened for a while; empty if it may.
 func stopped(all []Progress, patient bool) string {
-	failed, waiting, held := 0, 0, false
+	failed, waiting, stalled := 0, 0, false
 	for _, p := range all {
 		switch {
 		case p.Missing || p.Whole && p.Complete():
@@ -229,21 +245,19 @@ func stopped(all []Progress, patient bool) string {
 		case !p.Whole || len(p.Apply)+len(p.Underway)+len(p.Soaking) > 0:
 			return ""
 		case p.Breached:
-		case len(p.Waiting) == 0:
-			if patient {
-				return ""
-			}
-		case p.Next.IsZero():
-			held = true
-		default:
+		case p.Stalled:
+			stalled = true
+		case len(p.Waiting) > 0:
 			return "" // at its deadline one that has failed gives its place to the next
+		case patient && len(p.Failed) > 0:
+			return ""
 		}
 		failed, waiting = failed+len(p.Failed)+len(p.TimedOut), waiting+len(p.Waiting)
 	}
 	switch {
 	case failed == 0:
 		return ""
-	case held:
+	case stalled:
 		return fmt.Sprintf("failed clusters: %d, which keep their places; waiting for one: %d; mend them, or give them a progressDeadline", failed, waiting)
 	}
 	return fmt.Sprintf("failed clusters: %d, waiting: %d", failed, waiting)

@@ -197,6 +197,13 @@ func TestExpired(t *testing.T) {
 	_, err = th.pass(1)
 	require.NoError(t, err)
 	require.ErrorContains(t, th.expired(context.DeadlineExceeded), "1 of 2; then the hub could not be asked: connection refused; it goes on")
+	th.progress = breached
+	over, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	require.Equal(t, breached, th.left(over), "what has failed is told at the end")
+	interrupted, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.Nil(t, th.left(interrupted))
 	require.Equal(t, context.Canceled, th.expired(context.Canceled), "whoever interrupts knows why")
 }
 
@@ -215,9 +222,10 @@ func TestStopped(t *testing.T) {
 		{"too many have failed", []Progress{of(rollout.Result{Failed: a, TimedOut: b, Waiting: []string{"c"}, Breached: true})}, "failed clusters: 2, waiting: 1", "failed clusters: 2, waiting: 1"},
 		{"and others are under way", []Progress{of(rollout.Result{Failed: a, Underway: b, Breached: true})}, "", ""},
 		{"and others have to stay well", []Progress{of(rollout.Result{Failed: a, Soaking: b, Breached: true})}, "", ""},
-		{"the tolerated failures hold all places", []Progress{of(rollout.Result{Failed: a, Waiting: b})}, "which keep their places; waiting for one: 1", "which keep their places; waiting for one: 1"},
+		{"the tolerated failures hold all places", []Progress{of(rollout.Result{Failed: a, Waiting: b, Stalled: true})}, "which keep their places; waiting for one: 1", "which keep their places; waiting for one: 1"},
 		{"until their deadline", []Progress{of(rollout.Result{Failed: a, Waiting: b, Next: late})}, "", ""},
 		{"only failures are left, and may recover", []Progress{of(rollout.Result{Failed: a, Done: 5})}, "failed clusters: 1, waiting: 0", ""},
+		{"only those are left that were given their time", []Progress{of(rollout.Result{TimedOut: a, Done: 5})}, "failed clusters: 1, waiting: 0", "failed clusters: 1, waiting: 0"},
 		{"the hub is about to write", []Progress{of(rollout.Result{Failed: a, Apply: b})}, "", ""},
 		{"one placement of two has stopped", []Progress{done, of(rollout.Result{Failed: a, Breached: true})}, "failed clusters: 1, waiting: 0", "failed clusters: 1, waiting: 0"},
 		{"and the other goes on", []Progress{of(rollout.Result{Underway: b}), of(rollout.Result{Failed: a, Breached: true})}, "", ""},

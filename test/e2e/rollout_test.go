@@ -56,6 +56,11 @@ func TestRollout(t *testing.T) {
 	require.Equal(t, 1, code)
 	require.Contains(t, errs, "so none is canary")
 
+	out, errs, code = b.naveWork(t, content("b"), "apply", "-f", "-", "--name", name, "--placement", name, "-n", ns, "--dry-run=server")
+	require.Zero(t, code, errs)
+	require.Regexp(t, `(?s)kind: ManifestWorkReplicaSet\n.*  name: rolled-out\n.*value: b\n.*type: Progressive\n`, out)
+	require.NoError(t, b.valueOf(ctx, first, ns, "settings", "a"))
+
 	out, errs, code = apply(content("b", configMap("not-there", "settings", "b")))
 	require.Equal(t, 1, code)
 	require.Contains(t, errs, "has stopped, failed clusters: 1, waiting: 1")
