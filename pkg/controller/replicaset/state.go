@@ -137,8 +137,8 @@ func (r *record) as(other *record) bool {
 	return true
 }
 
-// unsee forgets a work that is gone, or that was given to somebody else in its state work, unless another one has its name or
-// a newer state is known. It tells whether that was news.
+// unsee forgets a work that is gone, or that is of the set no more in the state that is given. It does not if another one has
+// its name by now, or a newer state is known of one that is not gone. It tells whether that was news.
 func (s *state) unsee(work *workv1.ManifestWork, gone bool) bool {
 	if gone && s.gone != nil {
 		s.gone[work.UID] = true
