@@ -33,13 +33,13 @@ func megabytes(what string, bytes int64, goal string) figure {
 
 // atTwoSizes measures a fleet of a tenth of the clusters and one of all of them, each on its own hub, and shows side by side
 // how costs grow: linear is 10 times.
-func atTwoSizes(accepted bool, measure func(context.Context, options, *fleet) ([]figure, error)) func(context.Context, options) ([]row, error) {
+func atTwoSizes(namespaces bool, measure func(context.Context, options, *fleet) ([]figure, error)) func(context.Context, options) ([]row, error) {
 	return func(ctx context.Context, o options) ([]row, error) {
-		small, err := atSize(ctx, o, o.clusters/10, accepted, measure)
+		small, err := atSize(ctx, o, o.clusters/10, namespaces, measure)
 		if err != nil {
 			return nil, err
 		}
-		large, err := atSize(ctx, o, o.clusters, accepted, measure)
+		large, err := atSize(ctx, o, o.clusters, namespaces, measure)
 		if err != nil {
 			return nil, err
 		}
@@ -56,13 +56,13 @@ func atTwoSizes(accepted bool, measure func(context.Context, options, *fleet) ([
 	}
 }
 
-func atSize(ctx context.Context, o options, size int, accepted bool, measure func(context.Context, options, *fleet) ([]figure, error)) ([]figure, error) {
+func atSize(ctx context.Context, o options, size int, namespaces bool, measure func(context.Context, options, *fleet) ([]figure, error)) ([]figure, error) {
 	dir, err := os.MkdirTemp("", "nave-perf-")
 	if err != nil {
 		return nil, err
 	}
 	defer os.RemoveAll(dir)
-	f, err := newFleet(ctx, o.nave, dir, size, accepted)
+	f, err := newFleet(ctx, o.nave, dir, size, namespaces)
 	if err != nil {
 		return nil, fmt.Errorf("hub with %d clusters: %w", size, err)
 	}
