@@ -47,6 +47,9 @@ goes on as it did if no flag says how. It does not leave its placement for anoth
 			if err != nil {
 				return err
 			}
+			if target == nil && len(to.clusters) == 0 {
+				return usageError{errors.New("it is not said where to apply; say --cluster NAME or --placement NAME, nave cluster list and nave placement list -A show those that there are")}
+			}
 			objects, a, err := in.read(g)
 			if err != nil {
 				return err
@@ -130,9 +133,6 @@ func (g *global) tellChange(c workload.Change) {
 
 // render prints works without asking a hub.
 func (g *global) render(to *workAccess, a *workload.Applier, objects []workload.Object) error {
-	if len(to.clusters) == 0 {
-		return usageError{errors.New("no cluster is named; say --cluster NAME, a work stands in the namespace of its cluster")}
-	}
 	for _, cluster := range to.clusters {
 		works, err := a.Render(cluster, objects)
 		if err != nil {

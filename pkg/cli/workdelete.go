@@ -42,6 +42,9 @@ A work of a replica set is not deleted by its own name: the hub would make it ag
 			if cmd.Flags().Changed("namespace") {
 				return usageError{errors.New("--namespace is for --replica-set, which is not given")}
 			}
+			if len(from.clusters) == 0 {
+				return usageError{errors.New("no cluster is named; say --cluster NAME, or --replica-set -n NAMESPACE if the names are those of replica sets")}
+			}
 			hub, err := from.connect(cmd.Context())
 			if err != nil {
 				return err

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/validation"
 	clusterv1alpha1 "open-cluster-management.io/api/cluster/v1alpha1"
 	clusterv1beta1 "open-cluster-management.io/api/cluster/v1beta1"
 
@@ -109,6 +110,9 @@ func (b *byPlacement) target(flags *pflag.FlagSet, clusters []string) (*workload
 	}
 	if len(clusters) > 0 {
 		return nil, usageError{errors.New("say --cluster NAME or --placement NAME, not both")}
+	}
+	if wrong := validation.IsDNS1123Subdomain(b.placement); len(wrong) > 0 {
+		return nil, usageError{fmt.Errorf("--placement %q: it is one name, and %s", b.placement, wrong[0])}
 	}
 	strategy, err := b.strategy()
 	if err == nil {
