@@ -30,6 +30,7 @@ import (
 
 	"nave/pkg/api/cluster"
 	"nave/pkg/api/work"
+	"nave/pkg/identity"
 	"nave/pkg/live"
 	"nave/pkg/settings"
 )
@@ -151,6 +152,9 @@ func (r *rules) Admit(_ context.Context, a admission.Attributes, _ admission.Obj
 		return err
 	}
 	markCluster(a, mc, old)
+	if _, agent := identity.AgentOf(a.GetUserInfo().GetName(), a.GetUserInfo().GetGroups()); old == nil || !agent && !byHub(a) {
+		cluster.KeepAvailability(mc, old) // an agent that takes taints away is refused instead, see validateAgent
+	}
 	return r.cluster.MutateCluster(mc, old)
 }
 

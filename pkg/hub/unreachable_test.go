@@ -64,53 +64,61 @@ func (i *administrator) available(cluster string, status metav1.ConditionStatus)
 	})
 }
 
-// tainted waits until a cluster has one taint, with this key, or none, and gives the time when it was added.
-func (i *administrator) tainted(cluster, key string) time.Time {
+// applyTaints applies a list of taints.
+func (i *administrator) applyTaints(cluster, taints string) {
 	i.Helper()
-	var taints []clusterv1.Taint
-	eventually(i.T, "taint "+key+" of "+cluster, func() error {
+	i.apply(fmt.Sprintf(`
+apiVersion: cluster.open-cluster-management.io/v1
+kind: ManagedCluster
+metadata: {name: %s, labels: {cluster.open-cluster-management.io/clusterset: edge}}
+spec: {hubAcceptsClient: true, leaseDurationSeconds: 1, taints: [%s]}
+`, cluster, taints))
+}
+
+// tainted waits until a cluster has taints of these keys and no others, and gives the time when the last of them was added.
+func (i *administrator) tainted(cluster string, keys ...string) (added time.Time) {
+	i.Helper()
+	eventually(i.T, fmt.Sprintf("taints %v of %s", keys, cluster), func() error {
 		mc, err := i.clusters.ClusterV1().ManagedClusters().Get(i.ctx, cluster, metav1.GetOptions{})
 		if err != nil {
 			return err
 		}
-		taints = mc.Spec.Taints
-		if key == "" && len(taints) > 0 || key != "" && (len(taints) != 1 || taints[0].Key != key || taints[0].Effect != clusterv1.TaintEffectNoSelect) {
-			return fmt.Errorf("taints are %v", taints)
+		var are []string
+		for _, taint := range mc.Spec.Taints {
+			are = append(are, taint.Key)
+			added = taint.TimeAdded.Time
+		}
+		if !slices.Equal(are, keys) {
+			return fmt.Errorf("they are %v", are)
 		}
 		return nil
 	})
-	if len(taints) == 0 {
-		return time.Time{}
-	}
-	require.False(i, taints[0].TimeAdded.IsZero())
-	return taints[0].TimeAdded.Time
+	return added
 }
 
 // TestUnreachableCluster loses the heartbeats of a cluster: each placement keeps it for as long as it tolerates that, and has
 // it again when it is back (open-cluster-management-io/policy-generator-plugin#148).
 func TestUnreachableCluster(t *testing.T) {
-	const unreachable, unavailable = "cluster.open-cluster-management.io/unreachable", "cluster.open-cluster-management.io/unavailable"
+	const unreachable, unavailable = clusterv1.ManagedClusterTaintUnreachable, clusterv1.ManagedClusterTaintUnavailable
 	const endures = 3 * time.Second
 	i := newAdministrator(t)
 	i.team("edge", 0)
+	i.place("edge", "strict", "")
+	i.says("edge", "strict", satisfied, "AllManagedClusterSetsEmpty")
 	for _, name := range []string{"edge-1", "edge-2"} {
-		i.apply(fmt.Sprintf(`
-apiVersion: cluster.open-cluster-management.io/v1
-kind: ManagedCluster
-metadata: {name: %s, labels: {cluster.open-cluster-management.io/clusterset: edge}}
-spec: {hubAcceptsClient: true, leaseDurationSeconds: 1}
-`, name))
+		i.applyTaints(name, "")
+		i.tainted(name, unreachable)
 	}
+	i.says("edge", "strict", satisfied, "NoManagedClusterMatched", "unreachable:NoSelect (2)")
 	i.beating("edge-2")
 	i.available("edge-2", metav1.ConditionTrue)
 	stop := i.beating("edge-1")
 	i.available("edge-1", metav1.ConditionTrue)
-	i.place("edge", "strict", "")
 	i.place("edge", "patient", fmt.Sprintf("tolerations: [{key: %s, operator: Exists, tolerationSeconds: %d}]", unreachable, endures/time.Second))
 	i.place("edge", "loyal", silent)
 	all := []string{"edge-1", "edge-2"}
 	everybody := func() {
-		i.tainted("edge-1", "")
+		i.tainted("edge-1")
 		for _, name := range []string{"strict", "patient", "loyal"} {
 			i.chooses("edge", name, all...)
 		}
@@ -125,7 +133,13 @@ spec: {hubAcceptsClient: true, leaseDurationSeconds: 1}
 		require.Equal(t, metav1.ConditionUnknown, meta.FindStatusCondition(mc.Status.Conditions, clusterv1.ManagedClusterConditionAvailable).Status)
 		i.chooses("edge", "strict", "edge-2")
 		i.says("edge", "strict", satisfied, "AllDecisionsScheduled")
+		chosen := i.versions("edge", "strict")
+		i.applyTaints("edge-1", "{key: example.com/dock, effect: PreferNoSelect}") // their list has not what the hub added
+		require.Equal(t, since, i.tainted("edge-1", "example.com/dock", unreachable))
+		i.applyTaints("edge-1", "")
+		require.Equal(t, since, i.tainted("edge-1", unreachable))
 		i.chooses("edge", "patient", "edge-2")
+		require.Equal(t, chosen, i.versions("edge", "strict"), "it never chose the cluster meanwhile")
 		require.False(t, time.Now().Before(since.Add(endures)), "the toleration was not over")
 		require.True(t, slices.Equal(all, i.chosen("edge", "loyal")))
 		stop = i.beating("edge-1")

@@ -17,8 +17,8 @@ const (
 	// defaultLease stands for a lease duration of 0.
 	defaultLease = 60 * time.Second
 
-	taintUnreachable = "cluster.open-cluster-management.io/unreachable"
-	taintUnavailable = "cluster.open-cluster-management.io/unavailable"
+	taintUnreachable = clusterv1.ManagedClusterTaintUnreachable
+	taintUnavailable = clusterv1.ManagedClusterTaintUnavailable
 
 	conditionClockSynced = "ManagedClusterConditionClockSynced"
 	skipClockSync        = "registration.open-cluster-management.io/skip-clock-sync-check"
